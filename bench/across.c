@@ -6,6 +6,7 @@
  * One thread calls and is measured, the others work. Each row is another call: what one row costs
  * with few threads and with many is to be compared, not the rows. */
 #include "bench.h"
+#include "clock.h"
 
 #include <nearcpu/counter.h>
 #include <nearcpu/refcount.h>
@@ -18,23 +19,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LIMIT_NS 20000000 /* then no further batch of calls begins */
 #define NODES 4           /* of each thread */
 #define CACHE_NS 10000000
 #define STACK_BYTES ((size_t)128 * 1024)
 
-struct line {
-	_Alignas(BENCH_LINE) _Atomic uint64_t value;
-};
-
 struct item {
 	_Alignas(BENCH_LINE) struct near_stack_node node;
 };
 
-static struct line one, *lines;
+static struct bench_line one;
 static struct near_counter counter;
 static struct near_refcount ref;
 static struct near_stack stack;
@@ -49,14 +44,6 @@ struct helper {
 	void (*turn)(void);
 	uint64_t turns;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static void *help(void *arg)
 {
@@ -94,16 +81,12 @@ static int measure(struct bench_run *run, struct bench_sample *out, void (*turn)
 {
 	unsigned n = run->threads - 1, i;
 	struct helper *helpers = calloc(n ? n : 1, sizeof(*helpers));
-	pthread_attr_t attr;
 	int err = helpers ? 0 : ENOMEM;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	for (i = 0; i < n && !err; i += !err) {
 		helpers[i].turn = turn;
-		err = pthread_create(&helpers[i].id, &attr, help, &helpers[i]);
+		err = start_thread(&helpers[i].id, STACK_BYTES, help, &helpers[i]);
 	}
-	pthread_attr_destroy(&attr);
 	turn();
 	*turns = 1;
 	while (!err && atomic_load(&started) < n)
@@ -120,31 +103,38 @@ static int measure(struct bench_run *run, struct bench_sample *out, void (*turn)
 	return -err;
 }
 
+#define BATCH(name, ...)                                                                           \
+	static void name(uint64_t n)                                                               \
+	{                                                                                          \
+		while (n--)                                                                        \
+			__VA_ARGS__;                                                               \
+	}
+
+/* `found`: what the turns have left. */
+#define BESIDE(name, init, turn, batch, found)                                                     \
+	static int name(struct bench_run *run, struct bench_sample *out)                           \
+	{                                                                                          \
+		uint64_t turns;                                                                    \
+		int err = init;                                                                    \
+                                                                                                   \
+		if (err)                                                                           \
+			return err;                                                                \
+		err = measure(run, out, turn, batch, &turns);                                      \
+		run->wrong = bench_compare((uint64_t)(found), turns);                              \
+		return err;                                                                        \
+	}
+
 /* ---- reading what the others add to ---- */
 
-static void add_to_one(void)
-{
-	atomic_fetch_add_explicit(&one.value, 1, memory_order_relaxed);
-}
+static void add_to_one(void) { atomic_fetch_add_explicit(&one.value, 1, memory_order_relaxed); }
 
-static void read_one(uint64_t n)
-{
-	while (n--)
-		BENCH_USE(atomic_load_explicit(&one.value, memory_order_relaxed));
-}
+BATCH(read_one, BENCH_USE(atomic_load_explicit(&one.value, memory_order_relaxed)))
 
-static int run_one(struct bench_run *run, struct bench_sample *out)
-{
-	uint64_t turns;
-	int err = measure(run, out, add_to_one, read_one, &turns);
-
-	run->wrong = bench_compare(atomic_load(&one.value), turns);
-	return err;
-}
+BESIDE(run_one, 0, add_to_one, read_one, atomic_load(&one.value))
 
 static void add_to_lines(void)
 {
-	atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&bench_lines[sched_getcpu()].value, 1, memory_order_relaxed);
 }
 
 static uint64_t sum_of_lines(void)
@@ -152,83 +142,32 @@ static uint64_t sum_of_lines(void)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < near_cpus(); i++)
-		sum += atomic_load_explicit(&lines[i].value, memory_order_relaxed);
+		sum += atomic_load_explicit(&bench_lines[i].value, memory_order_relaxed);
 	return sum;
 }
 
-static void read_lines(uint64_t n)
-{
-	while (n--)
-		BENCH_USE(sum_of_lines());
-}
+BATCH(read_lines, BENCH_USE(sum_of_lines()))
 
-static int run_lines(struct bench_run *run, struct bench_sample *out)
-{
-	uint64_t turns;
-	int err;
+BESIDE(run_lines, bench_setup_lines(run), add_to_lines, read_lines, sum_of_lines())
 
-	lines = bench_alloc(near_cpus(), sizeof(*lines));
-	if (!lines)
-		return -ENOMEM;
-	err = measure(run, out, add_to_lines, read_lines, &turns);
-	run->wrong = bench_compare(sum_of_lines(), turns);
-	return err;
-}
+static void add_to_counter(void) { near_counter_add(&counter, 1); }
 
-static void add_to_counter(void)
-{
-	near_counter_add(&counter, 1);
-}
+BATCH(read_counter, BENCH_USE(near_counter_read(&counter)))
+BATCH(read_cached, BENCH_USE(near_counter_read_cached(&counter, CACHE_NS)))
 
-static void read_counter(uint64_t n)
-{
-	while (n--)
-		BENCH_USE(near_counter_read(&counter));
-}
-
-static void read_cached(uint64_t n)
-{
-	while (n--)
-		BENCH_USE(near_counter_read_cached(&counter, CACHE_NS));
-}
-
-static int run_counter(struct bench_run *run, struct bench_sample *out, void (*batch)(uint64_t n))
-{
-	uint64_t turns;
-	int err = near_counter_init(&counter);
-
-	if (err)
-		return err;
-	err = measure(run, out, add_to_counter, batch, &turns);
-	run->wrong = bench_compare((uint64_t)near_counter_read(&counter), turns);
-	return err;
-}
-
-static int run_read(struct bench_run *run, struct bench_sample *out)
-{
-	return run_counter(run, out, read_counter);
-}
-
-static int run_cached(struct bench_run *run, struct bench_sample *out)
-{
-	return run_counter(run, out, read_cached);
-}
+BESIDE(run_read, near_counter_init(&counter), add_to_counter, read_counter,
+       near_counter_read(&counter))
+BESIDE(run_cached, near_counter_init(&counter), add_to_counter, read_cached,
+       near_counter_read(&counter))
 
 /* What every fence of this library is; the other rows can be read as multiples of it. */
-static void fence(uint64_t n)
-{
-	while (n--)
-		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
-}
+BATCH(fence, syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0))
 
-static int run_fence(struct bench_run *run, struct bench_sample *out)
-{
-	return run_counter(run, out, fence);
-}
+BESIDE(run_fence, near_counter_init(&counter), add_to_counter, fence, near_counter_read(&counter))
 
 /* ---- taking an object out of service ---- */
 
-static void release(struct near_refcount *r)
+static void refcount_released(struct near_refcount *r)
 {
 	(void)r;
 	released++;
@@ -251,7 +190,7 @@ static void kill_and_revive(uint64_t n)
 static int run_kill(struct bench_run *run, struct bench_sample *out)
 {
 	uint64_t turns;
-	int err = near_refcount_init(&ref, release);
+	int err = near_refcount_init(&ref, refcount_released);
 
 	if (err)
 		return err;
@@ -288,11 +227,7 @@ static unsigned push_all(struct near_stack_node *list)
 	return count;
 }
 
-static void drain(uint64_t n)
-{
-	while (n--)
-		push_all(near_stack_drain(&stack));
-}
+BATCH(drain, push_all(near_stack_drain(&stack)))
 
 static int run_drain(struct bench_run *run, struct bench_sample *out)
 {
@@ -321,15 +256,7 @@ static const struct bench_row rows[] = {
 	 .run = run_fence},
 };
 
-const struct bench bench_across = {
-	.name = "across",
-	.title = "Calls that go to all CPUs",
-	.text = "One thread reads, kills or drains what all other threads keep changing in their "
-		"own slots. Each row is another call: compare what one costs with few threads and "
-		"with many.",
-	.op = "a call",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.iterations = 1000000,
-	.apart = true,
-};
+BENCH(bench_across, "across", NULL, "Calls that go to all CPUs", "a call",
+      "One thread reads, kills or drains what all other threads keep changing in their own "
+      "slots. Each row is another call: compare what one costs with few threads and with many.",
+      rows, .iterations = 1000000, .apart = true);

@@ -12,41 +12,32 @@ static const struct bench_row rows[] = {
 
 /* The goal as a bound on the cost: 1 / how many times as fast. */
 #define FIGURE(times, threads)                                                                     \
-	{                                                                                          \
-		"near-atomic over GCC's", "near-atomic", "gcc", .goal = 1.0 / (times),             \
-								.from = (threads), .to = (threads) \
-	}
-#define FIGURES(...)                                                                               \
-	.figures = (const struct bench_figure[]){__VA_ARGS__},                                     \
-	.figure_count =                                                                            \
-		sizeof((const struct bench_figure[]){__VA_ARGS__}) / sizeof(struct bench_figure)
+	BENCH_BOUND("near-atomic over GCC's", "near-atomic", "gcc", 1.0 / (times),                 \
+		    .from = (threads), .to = (threads))
 #define NOT_SLOWER .95
 
 static const unsigned one_and_two[] = {1, 2, 0}, only_one[] = {1, 0}, only_two[] = {2, 0},
 		      one_to_four[] = {1, 2, 4, 0};
 
 #define CASE(word, what, ...)                                                                      \
-	{                                                                                          \
-		.name = "atomic", .part = word, .title = what,                                     \
-		.text = "The functions that compilers call for atomic objects, in the library of " \
-			"GCC and in others. ",                                                     \
-		.op = "an operation", .kind = BENCH_WAIT, .rows = rows,                            \
-		.row_count = BENCH_COUNT(rows), .against = "gcc", .program = "nearcpu-atomics",    \
-		.args = {"--case", word}, .together = true, .window_ms = 40, __VA_ARGS__           \
-	}
+	BENCH_TABLE("atomic", word, what, "an operation",                                          \
+		    "The functions that compilers call for atomic objects, in the library of "     \
+		    "GCC and in others. ",                                                         \
+		    rows, .kind = BENCH_WAIT, .against = "gcc", .program = "nearcpu-atomics",      \
+		    .args = {"--case", word}, .together = true, .window_ms = 40, __VA_ARGS__)
 
 /* On one object by one thread and by two, and by two on an object each; how many times as fast with
  * one thread, and with two on one object. */
 #define THREE(size, op, one, two, ...)                                                             \
 	CASE(size "-" op, size "-byte " op, .thread_list = one_and_two,                            \
-	     FIGURES(FIGURE(one, 1), FIGURE(two, 2)), __VA_ARGS__),                                \
+	     BENCH_FIGURES(FIGURE(one, 1), FIGURE(two, 2)), __VA_ARGS__),                          \
 		CASE(size "-" op "-apart", size "-byte " op ", objects apart",                     \
-		     .thread_list = only_two, FIGURES(FIGURE(NOT_SLOWER, 2)))
+		     .thread_list = only_two, BENCH_FIGURES(FIGURE(NOT_SLOWER, 2)))
 
 /* Where losses would show: one thread, one object. */
 #define ONE(size, op, where, what)                                                                 \
 	CASE(size "-" op where, size "-byte " op what, .thread_list = only_one,                    \
-	     FIGURES(FIGURE(NOT_SLOWER, 1)))
+	     BENCH_FIGURES(FIGURE(NOT_SLOWER, 1)))
 #define FOUR(size, where, what)                                                                    \
 	ONE(size, "load", where, what), ONE(size, "store", where, what),                           \
 		ONE(size, "exchange", where, what), ONE(size, "cas", where, what)
@@ -56,19 +47,19 @@ static const unsigned one_and_two[] = {1, 2, 0}, only_one[] = {1, 0}, only_two[]
 
 #define BESIDE(size, op)                                                                           \
 	CASE(size "-" op "-beside", size "-byte " op ", objects in one line",                      \
-	     .thread_list = only_two, FIGURES(FIGURE(NOT_SLOWER, 2)))
+	     .thread_list = only_two, BENCH_FIGURES(FIGURE(NOT_SLOWER, 2)))
 #define ALONE_OP(size, op)                                                                         \
 	CASE(size "-" op "-alone", size "-byte " op " in a process of one thread", .threads = 1,   \
-	     .fixed_threads = true, FIGURES(FIGURE(NOT_SLOWER, 1)))
+	     .fixed_threads = true, BENCH_FIGURES(FIGURE(NOT_SLOWER, 1)))
 #define ALONE(size)                                                                                \
 	ALONE_OP(size, "load"), ALONE_OP(size, "store"), ALONE_OP(size, "exchange"),               \
 		ALONE_OP(size, "cas")
 #define MOSTLY(size, two)                                                                          \
 	CASE(size "-mostly", "mostly loads of " size " bytes", .thread_list = only_two,            \
-	     FIGURES(FIGURE(two, 2)))
+	     BENCH_FIGURES(FIGURE(two, 2)))
 #define LIST(size, one, two, four, ...)                                                            \
 	CASE(size "-list", "a list with a head of " size " bytes", .thread_list = one_to_four,     \
-	     FIGURES(FIGURE(one, 1), FIGURE(two, 2), FIGURE(four, 4)), __VA_ARGS__)
+	     BENCH_FIGURES(FIGURE(one, 1), FIGURE(two, 2), FIGURE(four, 4)), __VA_ARGS__)
 
 const struct bench bench_atomic[BENCH_ATOMIC_CASES] = {
 	THREE("16", "load", 1.5, NOT_SLOWER, .core = false),

@@ -68,8 +68,9 @@ struct bench_row {
 	 * package; and the heap that the pattern takes instead of malloc, or NULL. */
 	const char *preload, *package, *heap;
 	const char *program_row; /* where the benchmark has a program; NULL: as `name` */
-	/* Why this process cannot measure the row, or NULL. */
-	const char *(*missing)(void);
+	/* Why this process cannot measure the row, or NULL; of rows that are one of several
+	 * implementations, `choose` with its name. */
+	const char *(*missing)(void), *(*choose)(const char *impl), *impl;
 	int (*setup)(struct bench_run *run);
 	/* What is wrong, or NULL; so also `check`. */
 	const char *(*prepare)(struct bench_thread *t);
@@ -172,8 +173,23 @@ int bench_pin(unsigned cpu);
 int bench_grow(struct bench_run *run, struct bench_sample *out, int (*init)(void),
 	       void (*add)(uint64_t i));
 
+/* Address space only, for bench_grow: what is not touched does not count. NULL without any. */
+void *bench_reserve(size_t size);
+
+/* Atomics by CPU: as bench_row.setup, and their sum. */
+struct bench_line {
+	_Alignas(BENCH_LINE) _Atomic uint64_t value;
+};
+extern struct bench_line *bench_lines;
+int bench_setup_lines(struct bench_run *run);
+uint64_t bench_sum_lines(void);
+
 /* `n` zeroed objects of `size` bytes; aligned to BENCH_LINE. NULL without memory. */
 void *bench_alloc(size_t n, size_t size);
+
+/* What a histogram of single calls has: their median is the wall time. 0 or a negative errno. */
+struct near_histogram;
+int bench_waits(struct near_histogram *times, struct bench_sample *out);
 
 /* Compares what was counted with what was done. */
 const char *bench_compare(uint64_t found, uint64_t expected);
@@ -183,7 +199,57 @@ const char *bench_needs_live(void);
 const char *bench_needs_cid(void);
 const char *bench_needs_own_area(void);
 
+/* Roles of rows with sequences, and without. */
+#define BENCH_LIVE BENCH_OURS, .missing = bench_needs_live
+#define BENCH_OFF BENCH_OURS, .conf = "rseq:off"
+
 #define BENCH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A benchmark; what follows the rows are further members. */
+#define BENCH_TABLE(name_, part_, title_, op_, text_, rows_, ...)                                  \
+	{                                                                                          \
+		.name = name_, .part = part_, .title = title_, .op = op_, .text = text_,           \
+		.rows = rows_, .row_count = BENCH_COUNT(rows_), __VA_ARGS__                        \
+	}
+/* A row of a program. */
+#define BENCH_ROW(name_, label_, role_, ...)                                                       \
+	{                                                                                          \
+		.name = name_, .label = label_, .role = role_, __VA_ARGS__                         \
+	}
+#define BENCH(id, ...) const struct bench id = BENCH_TABLE(__VA_ARGS__)
+#define BENCH_BOUND(text_, row_, against_, goal_, ...)                                             \
+	{                                                                                          \
+		.text = text_, .row = row_, .against = against_, .goal = goal_, __VA_ARGS__        \
+	}
+#define BENCH_BOUNDS(list) .figures = list, .figure_count = BENCH_COUNT(list)
+#define BENCH_FIGURES(...)                                                                         \
+	.figures = (const struct bench_figure[]){__VA_ARGS__},                                     \
+	.figure_count = BENCH_COUNT(((const struct bench_figure[]){__VA_ARGS__}))
+
+/* Functions of rows, written in a line. `t`, `i`, `run` and `out` are theirs. */
+#define BENCH_WORK(name, ...)                                                                      \
+	static void name(struct bench_thread *t)                                                   \
+	{                                                                                          \
+		for (uint64_t i = 0; i < t->iterations; i++) {                                     \
+			__VA_ARGS__;                                                               \
+		}                                                                                  \
+	}
+#define BENCH_SETUP(name, ...)                                                                     \
+	static int name(struct bench_run *run)                                                     \
+	{                                                                                          \
+		(void)run;                                                                         \
+		return __VA_ARGS__;                                                                \
+	}
+#define BENCH_RUN(name, ...)                                                                       \
+	static int name(struct bench_run *run, struct bench_sample *out) { return __VA_ARGS__; }
+#define BENCH_MISSING(name, why)                                                                   \
+	static const char *name(void) { return why; }
+#define BENCH_CHECK(name, ...)                                                                     \
+	static const char *name(struct bench_run *run)                                             \
+	{                                                                                          \
+		(void)run;                                                                         \
+		return __VA_ARGS__;                                                                \
+	}
 
 /* The compiler must neither fold nor move memory accesses across it. */
 #define BENCH_BARRIER() __asm__ volatile("" ::: "memory")

@@ -9,73 +9,30 @@
 #include "bench.h"
 
 #include <nearcpu/counter.h>
-#include <nearcpu/rseq.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-struct line {
-	_Alignas(BENCH_LINE) _Atomic uint64_t value;
-};
-
-static struct line *lines;
-
-static int setup_lines(struct bench_run *run)
-{
-	(void)run;
-	lines = bench_alloc(near_cpus(), sizeof(*lines));
-	return lines ? 0 : -ENOMEM;
-}
-
-static void work_atomic(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
-}
+BENCH_WORK(work_atomic,
+	   atomic_fetch_add_explicit(&bench_lines[sched_getcpu()].value, 1, memory_order_relaxed))
 
 /* A load and a store of their own: an add of another thread in between is lost. */
 static inline void add_racy(void)
 {
-	_Atomic uint64_t *p = &lines[sched_getcpu()].value;
+	_Atomic uint64_t *p = &bench_lines[sched_getcpu()].value;
 
 	atomic_store_explicit(p, atomic_load_explicit(p, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
 
-static void work_racy(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		add_racy();
-}
-
-static const char *check_lines(struct bench_run *run)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < near_cpus(); i++)
-		sum += atomic_load(&lines[i].value);
-	/* With one thread the racy row loses nothing either. */
-	return bench_compare(sum, run->done);
-}
+BENCH_WORK(work_racy, add_racy())
+/* With one thread the racy row loses nothing either. */
+BENCH_CHECK(check_lines, bench_compare(bench_sum_lines(), run->done))
 
 static struct near_counter counter;
 
-static int setup_near(struct bench_run *run)
-{
-	(void)run;
-	return near_counter_init(&counter);
-}
-
-static void work_near(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		near_counter_add(&counter, 1);
-}
-
-static const char *check_near(struct bench_run *run)
-{
-	return bench_compare((uint64_t)near_counter_read(&counter), run->done);
-}
+BENCH_SETUP(setup_near, near_counter_init(&counter))
+BENCH_WORK(work_near, near_counter_add(&counter, 1))
+BENCH_CHECK(check_near, bench_compare((uint64_t)near_counter_read(&counter), run->done))
 
 /* Several counters in turn: no add waits for what the one before it stored. The row shows what an
  * add costs, not how long it takes. */
@@ -92,11 +49,7 @@ static int setup_eight(struct bench_run *run)
 	return r;
 }
 
-static void work_eight(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		near_counter_add(&counters[i % COUNTERS], 1);
-}
+BENCH_WORK(work_eight, near_counter_add(&counters[i % COUNTERS], 1))
 
 static const char *check_eight(struct bench_run *run)
 {
@@ -122,10 +75,7 @@ static void work_own(struct bench_thread *t)
 	}
 }
 
-static const char *check_own(struct bench_run *run)
-{
-	return bench_compare(own, run->done);
-}
+BENCH_CHECK(check_own, bench_compare(own, run->done))
 
 /* Twelve multiplications, each of the result of the one before: 36 cycles on today's CPUs. */
 static inline uint64_t other_work(uint64_t x)
@@ -153,64 +103,43 @@ BETWEEN(between_racy, add_racy())
 BETWEEN(between_near, near_counter_add(&counter, 1))
 
 #define NO_RSEQ "glibc.pthread.rseq=0"
-#define LINES_ROW(how) .setup = setup_lines, .work = how, .check = check_lines
+#define LINES_ROW(how) .setup = bench_setup_lines, .work = how, .check = check_lines
 #define NEAR_ROW .setup = setup_near, .work = work_near, .check = check_near
 
 static const struct bench_row rows[] = {
 	{"getcpu-atomic", "getcpu (vDSO) + atomic add", .tunables = NO_RSEQ,
 	 LINES_ROW(work_atomic)},
 	{"sched-atomic", "sched_getcpu + atomic add", LINES_ROW(work_atomic)},
-	{"near-off", "nearcpu, rseq off", BENCH_OURS, .conf = "rseq:off", NEAR_ROW},
-	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
+	{"near-off", "nearcpu, rseq off", BENCH_OFF, NEAR_ROW},
+	{"near", "nearcpu", BENCH_LIVE, NEAR_ROW},
 	{"getcpu-racy", "getcpu (vDSO) + racy add", BENCH_YARDSTICK, .tunables = NO_RSEQ,
 	 LINES_ROW(work_racy)},
 	{"sched-racy", "sched_getcpu + racy add", BENCH_YARDSTICK, LINES_ROW(work_racy)},
 };
 
-static const struct bench_figure figures[] = {
-	{"an add against the racy add by sched_getcpu", "near", "sched-racy", .goal = .75},
-};
-
-const struct bench bench_counter = {
-	.name = "counter",
-	.title = "Per-CPU counter, one thread",
-	.text = "One thread adds to a counter that is kept per CPU: the comparison with which "
-		"rseq came into Linux in 2018. The racy rows use no atomic instruction and would "
-		"lose adds with more threads.",
-	.op = "an add",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.threads = 1,
-	.fixed_threads = true,
-	.core = true,
-};
+BENCH(bench_counter, "counter", NULL, "Per-CPU counter, one thread", "an add",
+      "One thread adds to a counter that is kept per CPU: the comparison with which "
+      "rseq came into Linux in 2018. The racy rows use no atomic instruction and would "
+      "lose adds with more threads.",
+      rows,
+      BENCH_FIGURES({"an add against the racy add by sched_getcpu", "near", "sched-racy",
+		     .goal = .75}),
+      .threads = 1, .fixed_threads = true, .core = true);
 
 static const struct bench_row turn_rows[] = {
 	{"own-word", "private word, any amount", BENCH_YARDSTICK, .work = work_own,
 	 .check = check_own},
-	{"one", "the same counter", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
-	{"eight", "eight counters in turn", BENCH_OURS, .missing = bench_needs_live,
-	 .setup = setup_eight, .work = work_eight, .check = check_eight},
+	{"one", "the same counter", BENCH_LIVE, NEAR_ROW},
+	{"eight", "eight counters in turn", BENCH_LIVE, .setup = setup_eight, .work = work_eight,
+	 .check = check_eight},
 	{"work", "other work alone", BENCH_YARDSTICK, .work = between_nothing},
-	{"work-near", "a counter, and other work", BENCH_OURS, .missing = bench_needs_live,
-	 .setup = setup_near, .work = between_near, .check = check_near},
+	{"work-near", "a counter, and other work", BENCH_LIVE, .setup = setup_near,
+	 .work = between_near, .check = check_near},
 	{"work-racy", "a racy add, and other work", BENCH_YARDSTICK, LINES_ROW(between_racy)},
 };
 
-const struct bench bench_counter_turn = {
-	.name = "counter",
-	.part = "in turn",
-	.title = "Per-CPU counter, latency and throughput",
-	.text = "One thread adds to the same counter again and again, so that each add waits for "
-		"the sum of the one before; to eight counters in turn; or once for each ten "
-		"nanoseconds or so of other work: twelve multiplications, each of the last result.",
-	.op = "an add",
-	.rows = turn_rows,
-	.row_count = BENCH_COUNT(turn_rows),
-	.apart = true,
-	.threads = 1,
-	.fixed_threads = true,
-	.core = true,
-};
+BENCH(bench_counter_turn, "counter", "in turn", "Per-CPU counter, latency and throughput", "an add",
+      "One thread adds to the same counter again and again, so that each add waits for "
+      "the sum of the one before; to eight counters in turn; or once for each ten "
+      "nanoseconds or so of other work: twelve multiplications, each of the last result.",
+      turn_rows, .apart = true, .threads = 1, .fixed_threads = true, .core = true);

@@ -6,7 +6,6 @@
 #include "bench.h"
 
 #include <nearcpu/rseq.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -39,32 +38,19 @@ static const char *bind_and_compare(struct bench_thread *t, unsigned (*cpu)(void
 }
 
 #define CPUID_ROW(kind)                                                                            \
-	static void work_##kind(struct bench_thread *t)                                            \
-	{                                                                                          \
-		read_cpu(t, cpu_##kind);                                                           \
-	}                                                                                          \
+	static void work_##kind(struct bench_thread *t) { read_cpu(t, cpu_##kind); }               \
 	static const char *prepare_##kind(struct bench_thread *t)                                  \
 	{                                                                                          \
 		return bind_and_compare(t, cpu_##kind);                                            \
 	}
 #define ROW_OF(kind) .prepare = prepare_##kind, .work = work_##kind
 
-static void work_empty(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		BENCH_USE(0);
-}
+BENCH_WORK(work_empty, BENCH_USE(0))
 
-INLINE unsigned cpu_near(void)
-{
-	return near_cpu();
-}
+INLINE unsigned cpu_near(void) { return near_cpu(); }
 CPUID_ROW(near)
 
-INLINE unsigned cpu_sched(void)
-{
-	return (unsigned)sched_getcpu();
-}
+INLINE unsigned cpu_sched(void) { return (unsigned)sched_getcpu(); }
 CPUID_ROW(sched)
 
 INLINE unsigned cpu_syscall(void)
@@ -139,10 +125,7 @@ INLINE unsigned cpu_gs(void)
 	return value;
 }
 
-static void work_gs(struct bench_thread *t)
-{
-	read_cpu(t, cpu_gs);
-}
+static void work_gs(struct bench_thread *t) { read_cpu(t, cpu_gs); }
 
 static const char *prepare_gs(struct bench_thread *t)
 {
@@ -155,10 +138,10 @@ static const char *prepare_gs(struct bench_thread *t)
 
 static const struct bench_row rows[] = {
 	{"empty", "empty loop", BENCH_YARDSTICK, .work = work_empty},
-	{"near", "nearcpu, near_cpu()", BENCH_OURS, .missing = bench_needs_live, ROW_OF(near)},
+	{"near", "nearcpu, near_cpu()", BENCH_LIVE, ROW_OF(near)},
 	{"near-lazy", "nearcpu, own area", BENCH_OURS, .tunables = "glibc.pthread.rseq=0",
 	 .missing = bench_needs_own_area, ROW_OF(near)},
-	{"near-off", "nearcpu, rseq off", BENCH_OURS, .conf = "rseq:off", ROW_OF(near)},
+	{"near-off", "nearcpu, rseq off", BENCH_OFF, ROW_OF(near)},
 	{"sched", "sched_getcpu", ROW_OF(sched)},
 	{"sched-vdso", "sched_getcpu (vDSO)", .tunables = "glibc.pthread.rseq=0", ROW_OF(sched)},
 #ifdef __x86_64__
@@ -170,23 +153,11 @@ static const struct bench_row rows[] = {
 	{"syscall", "getcpu system call", ROW_OF(syscall)},
 };
 
-static const struct bench_figure figures[] = {
-	{"near_cpu() above the empty loop", "near", "empty", .difference = true, .goal = 0.4},
-};
-
-const struct bench bench_cpuid = {
-	.name = "cpuid",
-	.title = "Reading the CPU number",
-	.text = "One thread reads the number of its CPU. Own area: glibc's registration is "
-		"switched off and the library registers the thread itself, on its first use. The "
-		"load from the gs segment reads a word of our own: it shows what a segment-based "
-		"interface would cost.",
-	.op = "a question",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.base = "empty",
-	.threads = 1,
-	.core = true,
-};
+BENCH(bench_cpuid, "cpuid", NULL, "Reading the CPU number", "a question",
+      "One thread reads the number of its CPU. Own area: glibc's registration is switched off "
+      "and the library registers the thread itself, on its first use. The load from the gs "
+      "segment reads a word of our own: it shows what a segment-based interface would cost.",
+      rows,
+      BENCH_FIGURES({"near_cpu() above the empty loop", "near", "empty", .difference = true,
+		     .goal = 0.4}),
+      .base = "empty", .threads = 1, .core = true);

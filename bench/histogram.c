@@ -2,17 +2,14 @@
 /* histogram: every thread records values into the same histogram; a log-normal distribution, as
  * latencies have. */
 #include "bench.h"
+#include "clock.h"
 
 #include <nearcpu/histogram.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define VALUES 4096 /* a power of two */
 #define PRECISION NEAR_HISTOGRAM_PRECISION
@@ -21,7 +18,7 @@
 static uint64_t values[VALUES];
 
 /* Half of them below 10,000 ns, one in a thousand above 200,000. */
-static void make_values(void)
+static int make_values(void)
 {
 	unsigned short seed[3] = {1, 2, 3};
 
@@ -31,28 +28,21 @@ static void make_values(void)
 
 		values[i] = (uint64_t)(10000 * exp(normal));
 	}
+	return 0;
 }
 
 #define EACH_VALUE(t, v)                                                                           \
 	for (uint64_t i_ = 0, v; i_ < (t)->iterations && (v = values[i_ % VALUES], true); i_++)
 
-static int setup_values(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	return 0;
-}
+BENCH_SETUP(setup_values, make_values())
 
 /* Of one set of buckets for all threads, or one for each CPU. */
 static _Atomic uint64_t (*buckets)[BUCKETS];
 
-static int setup_buckets(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	buckets = bench_alloc(near_cpus(), sizeof(*buckets));
-	return buckets ? 0 : -ENOMEM;
-}
+BENCH_SETUP(setup_buckets, make_values()
+				   ?: (buckets = bench_alloc(near_cpus(), sizeof(*buckets)))
+				      ? 0
+				      : -ENOMEM)
 
 static void record_atomic(unsigned set, uint64_t v)
 {
@@ -96,29 +86,17 @@ static void *crate_shared, *crate_recorders[BENCH_MAX_THREADS];
 
 static const char *missing_crate(void)
 {
-	char path[PATH_MAX + 32] = "";
-	void *module;
+	static const char file[] = "nearcpu-bench-histogram.so";
 
-	if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0)
-		strcpy(strrchr(path, '/') + 1, "nearcpu-bench-histogram.so");
-	module = dlopen(path, RTLD_NOW);
-	if (!module)
-		return "not installed: ./dev bench has it (package cargo)";
-	*(void **)&crate.new = dlsym(module, "near_bench_hdr_new");
-	*(void **)&crate.recorder = dlsym(module, "near_bench_hdr_recorder");
-	*(void **)&crate.record = dlsym(module, "near_bench_hdr_record");
-	*(void **)&crate.end = dlsym(module, "near_bench_hdr_end");
-	*(void **)&crate.count = dlsym(module, "near_bench_hdr_count");
-	return NULL;
+	*(void **)&crate.new = symbol_beside(file, "near_bench_hdr_new");
+	*(void **)&crate.recorder = symbol_beside(file, "near_bench_hdr_recorder");
+	*(void **)&crate.record = symbol_beside(file, "near_bench_hdr_record");
+	*(void **)&crate.end = symbol_beside(file, "near_bench_hdr_end");
+	*(void **)&crate.count = symbol_beside(file, "near_bench_hdr_count");
+	return crate.new ? NULL : "not installed: ./dev bench has it (package cargo)";
 }
 
-static int setup_crate(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	crate_shared = crate.new();
-	return crate_shared ? 0 : -ENOMEM;
-}
+BENCH_SETUP(setup_crate, make_values() ?: (crate_shared = crate.new()) ? 0 : -ENOMEM)
 
 /* A thread of an earlier run had the same number. */
 static const char *prepare_crate(struct bench_thread *t)
@@ -149,27 +127,18 @@ static const char *check_crate(struct bench_run *run)
 static struct near_histogram histogram;
 static struct near_region region;
 
-static int setup_near(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	return near_histogram_init(&histogram, NULL);
-}
+BENCH_SETUP(setup_near, make_values() ?: near_histogram_init(&histogram, NULL))
 
-static int setup_sum(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	return near_histogram_init(&histogram, &(struct near_histogram_options){.exact_sum = true});
-}
+BENCH_SETUP(setup_sum, make_values()
+			       ?: near_histogram_init(&histogram, &(struct near_histogram_options){
+									  .exact_sum = true}))
 
 static int setup_region(struct bench_run *run)
 {
-	int r = near_region_create(&region, &(struct near_region_options){0});
+	int r = make_values() ?: near_region_open(&region, NULL, NULL);
 
 	(void)run;
-	make_values();
-	return r ? r : near_histogram_define(&histogram, &region, "values", NULL, NULL);
+	return r ? r : near_histogram_open(&histogram, &region, "values", NULL, NULL);
 }
 
 static void work_near(struct bench_thread *t)
@@ -180,24 +149,19 @@ static void work_near(struct bench_thread *t)
 
 static const char *check_near(struct bench_run *run)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 	uint64_t count;
 
 	if (near_histogram_read(&histogram, &s))
 		return "not enough memory";
 	count = s.count;
-	near_snapshot_free(&s);
+	near_histogram_snapshot_free(&s);
 	return bench_compare(count, run->done);
 }
 
 static struct near_counter counter;
 
-static int setup_counter(struct bench_run *run)
-{
-	(void)run;
-	make_values();
-	return near_counter_init(&counter);
-}
+BENCH_SETUP(setup_counter, make_values() ?: near_counter_init(&counter))
 
 static void work_counter(struct bench_thread *t)
 {
@@ -208,10 +172,7 @@ static void work_counter(struct bench_thread *t)
 	}
 }
 
-static const char *check_counter(struct bench_run *run)
-{
-	return bench_compare((uint64_t)near_counter_read(&counter), run->done);
-}
+BENCH_CHECK(check_counter, bench_compare((uint64_t)near_counter_read(&counter), run->done))
 
 static void work_bucket(struct bench_thread *t)
 {
@@ -220,7 +181,6 @@ static void work_bucket(struct bench_thread *t)
 }
 
 #define NEAR_ROW .setup = setup_near, .work = work_near, .check = check_near
-#define LIVE BENCH_OURS, .missing = bench_needs_live
 
 static const struct bench_row rows[] = {
 	{"atomic", "an atomic per bucket", .setup = setup_buckets, .work = work_atomic,
@@ -229,36 +189,26 @@ static const struct bench_row rows[] = {
 	 .check = check_buckets},
 	{"crate", "the crate hdrhistogram", .missing = missing_crate, .setup = setup_crate,
 	 .prepare = prepare_crate, .work = work_crate, .check = check_crate},
-	{"near-off", "nearcpu, rseq off", BENCH_OURS, .conf = "rseq:off", NEAR_ROW},
-	{"near", "nearcpu", LIVE, NEAR_ROW},
-	{"near-sum", "nearcpu, with the exact sum", LIVE, .setup = setup_sum, .work = work_near,
-	 .check = check_near},
-	{"near-region", "nearcpu, in a region", LIVE, .setup = setup_region, .work = work_near,
-	 .check = check_near},
+	{"near-off", "nearcpu, rseq off", BENCH_OFF, NEAR_ROW},
+	{"near", "nearcpu", BENCH_LIVE, NEAR_ROW},
+	{"near-sum", "nearcpu, with the exact sum", BENCH_LIVE, .setup = setup_sum,
+	 .work = work_near, .check = check_near},
+	{"near-region", "nearcpu, in a region", BENCH_LIVE, .setup = setup_region,
+	 .work = work_near, .check = check_near},
 	{"counter", "a nearcpu counter alone", BENCH_YARDSTICK, .missing = bench_needs_live,
 	 .setup = setup_counter, .work = work_counter, .check = check_counter},
 	{"bucket", "finding the bucket alone", BENCH_YARDSTICK, .setup = setup_values,
 	 .work = work_bucket},
 };
 
-static const struct bench_figure figures[] = {
-	{"a record, less finding the bucket, against an add to a counter", "near", "counter",
-	 .less = "bucket", .goal = 2},
-	{"a record against one atomic per bucket", "near", "atomic", .goal = 1.0 / 3, .from = 2},
-};
-
-const struct bench bench_histogram = {
-	.name = "histogram",
-	.title = "Histogram of log-normal values",
-	.text = "Every thread records values into the same histogram, with 32 buckets for each "
-		"power of two; rows with atomics find the bucket by the same code. The values "
-		"have a log-normal distribution, as latencies do; they are made beforehand, and "
-		"loading one is part of each row. The crate's threads have a recorder each, whose "
-		"values others see after a refresh.",
-	.op = "a record",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.core = true,
-};
+BENCH(bench_histogram, "histogram", NULL, "Histogram of log-normal values", "a record",
+      "Every thread records values into the same histogram, with 32 buckets for each power of "
+      "two; rows with atomics find the bucket by the same code. The values have a log-normal "
+      "distribution, as latencies do; they are made beforehand, and loading one is part of each "
+      "row. The crate's threads have a recorder each, whose values others see after a refresh.",
+      rows,
+      BENCH_FIGURES({"a record, less finding the bucket, against an add to a counter", "near",
+		     "counter", .less = "bucket", .goal = 2},
+		    {"a record against one atomic per bucket", "near", "atomic", .goal = 1.0 / 3,
+		     .from = 2}),
+      .core = true);

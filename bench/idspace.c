@@ -15,7 +15,6 @@
 #include <nearcpu/idspace.h>
 #include <nearcpu/region.h>
 #include <nearcpu/shared_ids.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,11 +55,7 @@ INLINE void give_atomic(int id)
 				  memory_order_release);
 }
 
-static const char *check_atomic(struct bench_run *run)
-{
-	(void)run;
-	return bench_compare(shared_bits[0], 0);
-}
+BENCH_CHECK(check_atomic, bench_compare(shared_bits[0], 0))
 
 static struct {
 	_Alignas(BENCH_LINE) pthread_mutex_t lock;
@@ -89,11 +84,7 @@ INLINE void give_mutex(int id)
 	pthread_mutex_unlock(&locked.lock);
 }
 
-static int setup_mutex(struct bench_run *run)
-{
-	(void)run;
-	return -pthread_mutex_init(&locked.lock, NULL);
-}
+BENCH_SETUP(setup_mutex, -pthread_mutex_init(&locked.lock, NULL))
 
 /* As processes would need it that may be killed. */
 static int setup_robust(struct bench_run *run)
@@ -107,11 +98,7 @@ static int setup_robust(struct bench_run *run)
 	return -pthread_mutex_init(&locked.lock, &attributes);
 }
 
-static const char *check_mutex(struct bench_run *run)
-{
-	(void)run;
-	return bench_compare(locked.bits[0], 0);
-}
+BENCH_CHECK(check_mutex, bench_compare(locked.bits[0], 0))
 
 /* ---- yardsticks ---- */
 
@@ -135,21 +122,11 @@ static void work_pair(struct bench_thread *t)
 	}
 }
 
-static void work_gettid(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++)
-		BENCH_USE(syscall(SYS_gettid));
-}
+BENCH_WORK(work_gettid, BENCH_USE(syscall(SYS_gettid)))
 
 static __thread int local_id;
 
-static void work_local(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++) {
-		BENCH_USE(local_id);
-		BENCH_BARRIER();
-	}
-}
+BENCH_WORK(work_local, BENCH_USE(local_id); BENCH_BARRIER())
 
 /* ---- ours, in one process ---- */
 
@@ -164,39 +141,33 @@ static int setup_near(struct bench_run *run)
 	return near_idspace_init(&space, &o);
 }
 
-INLINE int take_near(struct near_worker *w)
-{
-	return near_idspace_acquire(&space, w);
-}
-
-INLINE void give_near(struct near_worker *w)
-{
-	near_idspace_release(&space, w);
-}
+INLINE int take_near(struct near_worker *w) { return near_idspace_acquire(&space, w); }
+INLINE void give_near(struct near_worker *w) { near_idspace_release(&space, w); }
 
 INLINE int pass_near(struct near_worker *from, struct near_worker *to)
 {
 	return near_idspace_hand_over(&space, from, to);
 }
 
-/* Each id was acquired from somewhere, once, and only caches still have some. */
-static const char *check_near(struct bench_run *run)
+static struct near_idspace_stats stats(void)
 {
 	struct near_idspace_stats s;
 
 	near_idspace_stats(&space, &s, sizeof(s));
+	return s;
+}
+
+/* Each id was acquired from somewhere, once, and only caches still have some. */
+static const char *check_near(struct bench_run *run)
+{
+	struct near_idspace_stats s = stats();
+
 	if (s.used != s.cached)
 		return "wrong result: an id is in use after all were released";
 	return bench_compare(s.single + s.hits + s.allocations + s.migrations, run->done);
 }
 
-static const char *check_passed(struct bench_run *run)
-{
-	struct near_idspace_stats s;
-
-	near_idspace_stats(&space, &s, sizeof(s));
-	return bench_compare(s.transfers, run->done);
-}
+BENCH_CHECK(check_passed, bench_compare(stats().transfers, run->done))
 
 /* ---- ours, in a region ---- */
 
@@ -205,51 +176,46 @@ static struct near_shared_ids shared;
 
 static int setup_shared(struct bench_run *run)
 {
-	const struct near_region_options r = {.once = 4u << 20};
+	const struct near_region_options r = {.common_size = 4u << 20};
 	const struct near_shared_ids_options o = {.ids = 2 * BENCH_MAX_THREADS};
-	int err = near_region_create(&region, &r);
+	int err = near_region_open(&region, NULL, &r);
 
 	(void)run;
 	if (!err)
-		err = near_shared_ids_open(&shared, &region, "workers", &o);
+		err = near_shared_ids_open(&shared, &region, "workers", NULL, &o);
 	if (err)
-		fprintf(stderr, "near_shared_ids: %s\n", shared.why ? shared.why : strerror(-err));
+		fprintf(stderr, "near_shared_ids: %s\n",
+			near_shared_ids_error(&shared) ?: strerror(-err));
 	return err;
 }
 
-INLINE int take_shared(struct near_worker *w)
-{
-	return near_shared_ids_acquire(&shared, w);
-}
-
-INLINE void give_shared(struct near_worker *w)
-{
-	near_shared_ids_release(&shared, w);
-}
+INLINE int take_shared(struct near_worker *w) { return near_shared_ids_acquire(&shared, w); }
+INLINE void give_shared(struct near_worker *w) { near_shared_ids_release(&shared, w); }
 
 INLINE int pass_shared(struct near_worker *from, struct near_worker *to)
 {
 	return near_shared_ids_hand_over(&shared, from, to);
 }
 
-/* One that is exchanged for a lower one counts twice. */
-static const char *check_shared(struct bench_run *run)
+static struct near_shared_ids_stats shared_stats(void)
 {
 	struct near_shared_ids_stats s;
 
 	near_shared_ids_stats(&shared, &s, sizeof(s));
+	return s;
+}
+
+/* One that is exchanged for a lower one counts twice. */
+static const char *check_shared(struct bench_run *run)
+{
+	struct near_shared_ids_stats s = shared_stats();
+
 	if (s.hits + s.allocations < run->done)
 		return bench_compare(s.hits + s.allocations, run->done);
 	return s.used ? "wrong result: an id is in use after all were released" : NULL;
 }
 
-static const char *check_shared_passed(struct bench_run *run)
-{
-	struct near_shared_ids_stats s;
-
-	near_shared_ids_stats(&shared, &s, sizeof(s));
-	return bench_compare(s.transfers, run->done);
-}
+BENCH_CHECK(check_shared_passed, bench_compare(shared_stats().transfers, run->done))
 
 /* ---- loops ---- */
 
@@ -320,14 +286,12 @@ static void pass_on_plain(struct bench_thread *t)
 static const unsigned one_two_eight[] = {1, 2, 8, 0};
 
 #define OURS(kind, how, test) .setup = setup_##kind, .work = how##_##kind, .check = check_##test
-#define OFF .conf = "rseq:off"
-#define LIVE .missing = bench_needs_live
 
 static const struct bench_row rows[] = {
 	{"mutex", "mutexed bitmap", .setup = setup_mutex, .work = work_mutex, .check = check_mutex},
 	{"bitmap", "atomic bitmap", .work = work_atomic, .check = check_atomic},
-	{"near-off", "near_idspace, rseq off", BENCH_OURS, OFF, OURS(near, work, near)},
-	{"near", "near_idspace", BENCH_OURS, LIVE, OURS(near, work, near)},
+	{"near-off", "near_idspace, rseq off", BENCH_OFF, OURS(near, work, near)},
+	{"near", "near_idspace", BENCH_LIVE, OURS(near, work, near)},
 	{"pair", "two CAS, a line of its own", BENCH_YARDSTICK, .work = work_pair},
 	{"gettid", "gettid()", BENCH_YARDSTICK, .work = work_gettid},
 	{"local", "thread-local id", BENCH_YARDSTICK, .work = work_local},
@@ -337,59 +301,50 @@ static const struct bench_row shared_rows[] = {
 	{"mutex", "robust mutexed bitmap", .setup = setup_robust, .work = work_mutex,
 	 .check = check_mutex},
 	{"bitmap", "atomic bitmap", .work = work_atomic, .check = check_atomic},
-	{"near-off", "near_shared_ids, rseq off", BENCH_OURS, OFF, OURS(shared, work, shared)},
-	{"near", "near_shared_ids", BENCH_OURS, LIVE, OURS(shared, work, shared)},
+	{"near-off", "near_shared_ids, rseq off", BENCH_OFF, OURS(shared, work, shared)},
+	{"near", "near_shared_ids", BENCH_LIVE, OURS(shared, work, shared)},
 	{"pair", "two CAS, a line of its own", BENCH_YARDSTICK, .work = work_pair},
 };
 
 static const struct bench_row passed_rows[] = {
 	{"bitmap", "atomic bitmap, given, taken", .work = work_atomic, .check = check_atomic},
-	{"again", "near_idspace, acquired again", BENCH_OURS, LIVE, OURS(near, work, near)},
+	{"again", "near_idspace, acquired again", BENCH_LIVE, OURS(near, work, near)},
 	{"near", "near_idspace", BENCH_OURS, OURS(near, pass_on, passed)},
 	{"shared", "near_shared_ids", BENCH_OURS, OURS(shared, pass_on, shared_passed)},
 	{"pair", "two CAS, a line of its own", BENCH_YARDSTICK, .work = work_pair},
 	{"plain", "a word moved", BENCH_YARDSTICK, .work = pass_on_plain},
 };
 
-static const struct bench_figure figures[] = {
-	{"acquire and release, in ns", "near", .goal = 5, .to = 2},
-	{"acquire and release against one atomic bitmap", "near", "bitmap", .goal = 1.0 / 4,
-	 .from = 2, .to = 2},
-};
-
-static const struct bench_figure shared_figures[] = {
-	{"acquire and release against two atomic operations", "near", "pair", .goal = 1, .to = 2},
-	{"acquire and release against one atomic bitmap", "near", "bitmap", .goal = 1.0 / 4,
-	 .from = 2, .to = 2},
-};
-
-static const struct bench_figure passed_figures[] = {
-	{"a hand-over, in ns", "near", .goal = 3, .to = 2},
-	{"a hand-over in a region against two atomic operations", "shared", "pair", .goal = 1,
-	 .to = 2},
-};
-
-#define TABLE(word, all, about, ...)                                                               \
+#define AGAINST_BITMAP                                                                             \
 	{                                                                                          \
-		.name = "idspace", .part = word, .rows = all, .row_count = BENCH_COUNT(all),       \
-		.figures = about, .figure_count = BENCH_COUNT(about),                              \
-		.thread_list = one_two_eight, __VA_ARGS__                                          \
+		"acquire and release against one atomic bitmap", "near", "bitmap",                 \
+			.goal = 1.0 / 4, .from = 2, .to = 2                                        \
 	}
 
-const struct bench bench_idspace =
-	TABLE("private", rows, figures, .title = "Ids for workers, in one process",
-	      .op = "an acquire and release",
-	      .text = "Each thread acquires an id for a worker and releases it. The bitmaps give "
-		      "the lowest free id; what the yardsticks return is no small number, or is "
-		      "not given back. ");
-const struct bench bench_idspace_shared = TABLE(
-	"shared", shared_rows, shared_figures,
-	.title = "Ids for workers, in memory that processes share", .op = "an acquire and release",
-	.text = "As in one process, with ids that come back when a process is killed. The "
-		"threads are of one process: the memory is the same for others. With the "
-		"atomic bitmap an id is lost when a process is killed. ");
-const struct bench bench_idspace_passed =
-	TABLE("hand-over", passed_rows, passed_figures, .title = "Ids handed to the next worker",
-	      .op = "a hand-over",
-	      .text = "Each thread hands its id from one of two workers to the other. A hand-over "
-		      "has no sequence: it is the same without rseq. ");
+BENCH(bench_idspace, "idspace", "private", "Ids for workers, in one process",
+      "an acquire and release",
+      "Each thread acquires an id for a worker and releases it. The bitmaps give the lowest free "
+      "id; what the yardsticks return is no small number, or is not given back. ",
+      rows,
+      BENCH_FIGURES({"acquire and release, in ns", "near", .goal = 5, .to = 2}, AGAINST_BITMAP),
+      .thread_list = one_two_eight);
+
+BENCH(bench_idspace_shared, "idspace", "shared", "Ids for workers, in memory that processes share",
+      "an acquire and release",
+      "As in one process, with ids that come back when a process is killed. The threads are of one "
+      "process: the memory is the same for others. With the atomic bitmap an id is lost when a "
+      "process is killed. ",
+      shared_rows,
+      BENCH_FIGURES({"acquire and release against two atomic operations", "near", "pair", .goal = 1,
+		     .to = 2},
+		    AGAINST_BITMAP),
+      .thread_list = one_two_eight);
+
+BENCH(bench_idspace_passed, "idspace", "hand-over", "Ids handed to the next worker", "a hand-over",
+      "Each thread hands its id from one of two workers to the other. A hand-over has no sequence: "
+      "it is the same without rseq. ",
+      passed_rows,
+      BENCH_FIGURES({"a hand-over, in ns", "near", .goal = 3, .to = 2},
+		    {"a hand-over in a region against two atomic operations", "shared", "pair",
+		     .goal = 1, .to = 2}),
+      .thread_list = one_two_eight);

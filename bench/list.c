@@ -34,11 +34,8 @@ struct item {
 /* Item 0 is not used: as an index, 0 is the end of a list. */
 static struct item *items;
 
-static int setup_items(struct bench_run *run)
-{
-	items = bench_alloc(run->threads * ITEMS + 1, sizeof(*items));
-	return items ? 0 : -ENOMEM;
-}
+BENCH_SETUP(setup_items,
+	    (items = bench_alloc(run->threads * ITEMS + 1, sizeof(*items))) ? 0 : -ENOMEM)
 
 /* Inlined with constant functions, so that each row is a loop without calls. */
 #define INLINE static inline __attribute__((always_inline))
@@ -72,7 +69,7 @@ static void put_in_once(struct bench_thread *t, void (*push)(struct item *))
 }
 
 /* Nothing lost, nothing twice. */
-static const char *count(struct bench_run *run, struct item *(*pop)(void))
+static const char *list_count(struct bench_run *run, struct item *(*pop)(void))
 {
 	uint64_t expected = (uint64_t)run->threads * ITEMS, found = 0;
 
@@ -93,7 +90,7 @@ static const char *count(struct bench_run *run, struct item *(*pop)(void))
 	}                                                                                          \
 	static const char *check_##kind(struct bench_run *run)                                     \
 	{                                                                                          \
-		return count(run, pop_to_count);                                                   \
+		return list_count(run, pop_to_count);                                              \
 	}
 #define LIST_ROW(kind) LIST_ROW_COUNTED(kind, pop_##kind)
 #define ROW_OF(kind) .prepare = fill_##kind, .work = work_##kind, .check = check_##kind
@@ -125,15 +122,8 @@ static void locked_push(struct locked_list *list, struct item *item)
 
 static struct locked_list locked = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-INLINE struct item *pop_mutex(void)
-{
-	return locked_pop(&locked);
-}
-
-INLINE void push_mutex(struct item *item)
-{
-	locked_push(&locked, item);
-}
+INLINE struct item *pop_mutex(void) { return locked_pop(&locked); }
+INLINE void push_mutex(struct item *item) { locked_push(&locked, item); }
 
 LIST_ROW(mutex)
 
@@ -187,18 +177,12 @@ INLINE struct item *pop_ck(void)
 	return entry ? (struct item *)((char *)entry - offsetof(struct item, entry)) : NULL;
 }
 
-INLINE void push_ck(struct item *item)
-{
-	ck_stack_push_mpmc(&ck_stack, &item->entry);
-}
+INLINE void push_ck(struct item *item) { ck_stack_push_mpmc(&ck_stack, &item->entry); }
 
 LIST_ROW(ck)
 #define CK_ROW .setup = setup_items, ROW_OF(ck)
 #else
-static const char *no_ck(void)
-{
-	return "built without ck (libck-dev), or ck has no such stack for this CPU";
-}
+BENCH_MISSING(no_ck, "built without ck (libck-dev), or ck has no such stack for this CPU")
 #define CK_ROW .missing = no_ck
 #endif
 
@@ -228,10 +212,7 @@ INLINE struct item *pop_sharded(void)
 	return __builtin_expect(!!item, 1) ? item : pop_other_shard();
 }
 
-INLINE void push_sharded(struct item *item)
-{
-	locked_push(&shards[sched_getcpu()], item);
-}
+INLINE void push_sharded(struct item *item) { locked_push(&shards[sched_getcpu()], item); }
 
 LIST_ROW(sharded)
 
@@ -244,21 +225,11 @@ static int setup_near(struct bench_run *run)
 	return err ? err : setup_items(run);
 }
 
-INLINE struct item *pop_near(void)
-{
-	return (struct item *)near_stack_pop(&stack);
-}
-
-INLINE void push_near(struct item *item)
-{
-	near_stack_push(&stack, &item->node);
-}
+INLINE struct item *pop_near(void) { return (struct item *)near_stack_pop(&stack); }
+INLINE void push_near(struct item *item) { near_stack_push(&stack, &item->node); }
 
 /* A pop may leave other slots' items where they are. */
-static struct item *pop_near_anywhere(void)
-{
-	return (struct item *)near_stack_steal(&stack);
-}
+static struct item *pop_near_anywhere(void) { return (struct item *)near_stack_steal(&stack); }
 
 LIST_ROW_COUNTED(near, pop_near_anywhere)
 #define NEAR_ROW .setup = setup_near, ROW_OF(near)
@@ -280,10 +251,7 @@ INLINE void push_local(struct item *item)
 	local_first = item;
 }
 
-static void work_local(struct bench_thread *t)
-{
-	pop_and_push(t, pop_local, push_local);
-}
+static void work_local(struct bench_thread *t) { pop_and_push(t, pop_local, push_local); }
 
 static const char *fill_local(struct bench_thread *t)
 {
@@ -298,28 +266,19 @@ static const struct bench_row rows[] = {
 	{"tagged", "lockless, ABA tags", PEER_ROW(tagged)},
 	{"ck", "lockless, ck_stack", CK_ROW},
 	{"sharded", "mutexes by sched_getcpu", .setup = setup_shards, ROW_OF(sharded)},
-	{"near-off", "nearcpu, rseq off", BENCH_OURS, .conf = "rseq:off", NEAR_ROW},
-	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
+	{"near-off", "nearcpu, rseq off", BENCH_OFF, NEAR_ROW},
+	{"near", "nearcpu", BENCH_LIVE, NEAR_ROW},
 	{"local", "thread-local list", BENCH_YARDSTICK, .setup = setup_items, .prepare = fill_local,
 	 .work = work_local},
 };
 
-static const struct bench_figure figures[] = {
-	{"pop and push against the thread-local list", "near", "local", .goal = 1.3},
-	{"pop and push against one mutex", "near", "mutex", .goal = 1.0 / 6, .from = 1, .to = 1},
-	{"pop and push against one mutex", "near", "mutex", .goal = 1.0 / 25, .from = 2},
-};
-
-const struct bench bench_list = {
-	.name = "list",
-	.title = "Free list",
-	.text = "Every thread pops an item from a shared free list and pushes it back. The "
-		"thread-local list shares nothing, so what one thread frees no other can use: a "
-		"yardstick only.",
-	.op = "a pop and push",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.core = true,
-};
+BENCH(bench_list, "list", NULL, "Free list", "a pop and push",
+      "Every thread pops an item from a shared free list and pushes it back. The thread-local "
+      "list shares nothing, so what one thread frees no other can use: a yardstick only.",
+      rows,
+      BENCH_FIGURES({"pop and push against the thread-local list", "near", "local", .goal = 1.3},
+		    {"pop and push against one mutex", "near", "mutex", .goal = 1.0 / 6, .from = 1,
+		     .to = 1},
+		    {"pop and push against one mutex", "near", "mutex", .goal = 1.0 / 25,
+		     .from = 2}),
+      .core = true);

@@ -10,8 +10,7 @@
 #define OURS                                                                                       \
 	{"near", "near, malloc", BENCH_OURS, .preload = BENCH_OURS_PRELOAD},                       \
 	{                                                                                          \
-		"near-off", "near, without rseq", BENCH_OURS, .conf = "rseq:off",                  \
-							      .preload = BENCH_OURS_PRELOAD        \
+		"near-off", "near, without rseq", BENCH_OFF, .preload = BENCH_OURS_PRELOAD         \
 	}
 #define PEERS                                                                                      \
 	{"jemalloc", "jemalloc", .preload = "libjemalloc.so.2", .package = "libjemalloc2"},        \
@@ -30,27 +29,13 @@ static const struct bench_row table_rows[] = {
 	{"null", "functions that do nothing", BENCH_YARDSTICK, .preload = "", .heap = "null"},
 };
 
-static const struct bench_figure table_figures[] = {
-	{"ours over glibc", "near", "glibc", .goal = 0.7},
-	{"ours over jemalloc", "near", "jemalloc", .goal = 1},
-	{"ours over gperftools", "near", "tcmalloc", .goal = 1},
-	{"ours over mimalloc", "near", "mimalloc", .goal = 1},
-};
-
-const struct bench bench_malloc_table = {
-	.name = "malloc",
-	.part = "tutorial",
-	.title = "malloc: the tutorial's loop",
-	.text = "Each thread does free(identity(malloc(i % 256))), ten million times. ",
-	.op = "a malloc and free",
-	.rows = table_rows,
-	.row_count = BENCH_COUNT(table_rows),
-	.figures = table_figures,
-	.figure_count = BENCH_COUNT(table_figures),
-	.pattern = "loop",
-	.iterations = 10000000,
-	.core = true,
-};
+BENCH(bench_malloc_table, "malloc", "tutorial", "malloc: the tutorial's loop", "a malloc and free",
+      "Each thread does free(identity(malloc(i % 256))), ten million times. ", table_rows,
+      BENCH_FIGURES({"ours over glibc", "near", "glibc", .goal = 0.7},
+		    {"ours over jemalloc", "near", "jemalloc", .goal = 1},
+		    {"ours over gperftools", "near", "tcmalloc", .goal = 1},
+		    {"ours over mimalloc", "near", "mimalloc", .goal = 1}),
+      .pattern = "loop", .iterations = 10000000, .core = true);
 
 static const struct bench_row startup_rows[] = {GLIBC, OURS, PEERS};
 static const struct bench_row freed_rows[] = {
@@ -61,104 +46,50 @@ static const struct bench_row freed_rows[] = {
 	PEERS,
 };
 
-static const struct bench_figure startup_figures[] = {
-	{"ours", "near", .goal = 1.4e6},
-};
-static const struct bench_figure freed_figures[] = {
-	{"ours with the background thread", "near-thread", .goal = 20e6},
-};
+BENCH(bench_malloc_startup, "malloc", "startup", "malloc: memory of a program with one block",
+      "for the program",
+      "What is resident when main has allocated and freed 100 bytes, and nothing else. ",
+      startup_rows, BENCH_FIGURES({"ours", "near", .goal = 1.4e6}), .kind = BENCH_MEMORY,
+      .pattern = "startup", .iterations = 1, .threads = 1, .fixed_threads = true);
 
-static const struct bench_figure freed_threads_figures[] = {
-	{"ours", "near", .goal = 25e6},
-};
-
-const struct bench bench_malloc_startup = {
-	.name = "malloc",
-	.part = "startup",
-	.title = "malloc: memory of a program with one block",
-	.text = "What is resident when main has allocated and freed 100 bytes, and nothing else. ",
-	.op = "for the program",
-	.kind = BENCH_MEMORY,
-	.rows = startup_rows,
-	.row_count = BENCH_COUNT(startup_rows),
-	.figures = startup_figures,
-	.figure_count = BENCH_COUNT(startup_figures),
-	.pattern = "startup",
-	.iterations = 1,
-	.threads = 1,
-	.fixed_threads = true,
-};
-
-const struct bench bench_malloc_freed = {
-	.name = "malloc",
-	.part = "freed",
-	.title = "malloc: memory after 300 MB of small blocks were freed",
-	.text = "300 MB of blocks of 16 to 256 bytes are written and freed; after three seconds "
-		"without a call, the resident memory is measured. ",
-	.op = "in the end",
-	.kind = BENCH_MEMORY,
-	.rows = freed_rows,
-	.row_count = BENCH_COUNT(freed_rows),
-	.figures = freed_figures,
-	.figure_count = BENCH_COUNT(freed_figures),
-	.pattern = "freed",
-	.iterations = 300,
-	.threads = 1,
-	.fixed_threads = true,
-};
+BENCH(bench_malloc_freed, "malloc", "freed",
+      "malloc: memory after 300 MB of small blocks were freed", "in the end",
+      "300 MB of blocks of 16 to 256 bytes are written and freed; after three seconds "
+      "without a call, the resident memory is measured. ",
+      freed_rows, BENCH_FIGURES({"ours with the background thread", "near-thread", .goal = 20e6}),
+      .kind = BENCH_MEMORY, .pattern = "freed", .iterations = 300, .threads = 1,
+      .fixed_threads = true);
 
 #define IDLE_THREADS(word, what, how, list)                                                        \
-	{                                                                                          \
-		.name = "malloc", .part = word, .pattern = word, .title = what,                    \
-		.text = "1,000 threads start together; each writes 64 blocks of each of ten "      \
-			"sizes, 16 to 8192 bytes, and frees them. " how,                           \
-		.op = "in the end", .kind = BENCH_MEMORY, .rows = startup_rows,                    \
-		.row_count = BENCH_COUNT(startup_rows), .iterations = 3000, .threads = 1000,       \
-		.fixed_threads = true, .figures = list, .figure_count = BENCH_COUNT(list),         \
-	}
+	BENCH_TABLE("malloc", word, what, "in the end",                                            \
+		    "1,000 threads start together; each writes 64 blocks of each of ten "          \
+		    "sizes, 16 to 8192 bytes, and frees them. " how,                               \
+		    startup_rows, list, .pattern = word, .kind = BENCH_MEMORY, .iterations = 3000, \
+		    .threads = 1000, .fixed_threads = true)
 
-static const struct bench_figure waiting_figures[] = {
-	{"ours", "near", .goal = 45e6},
-	{"ours without rseq", "near-off", .goal = 70e6},
-};
-static const struct bench_figure ended_figures[] = {
-	{"ours", "near", .goal = 20e6},
-};
+const struct bench bench_malloc_waiting =
+	IDLE_THREADS("waiting", "malloc: memory of 1,000 threads that wait",
+		     "Then they wait; three seconds later the resident memory is measured. ",
+		     BENCH_FIGURES({"ours", "near", .goal = 45e6},
+				   {"ours without rseq", "near-off", .goal = 70e6}));
+const struct bench bench_malloc_ended =
+	IDLE_THREADS("ended", "malloc: memory after 1,000 threads ended",
+		     "Then they end; three seconds later the resident memory is measured. ",
+		     BENCH_FIGURES({"ours", "near", .goal = 20e6}));
 
-const struct bench bench_malloc_waiting = IDLE_THREADS(
-	"waiting", "malloc: memory of 1,000 threads that wait",
-	"Then they wait; three seconds later the resident memory is measured. ", waiting_figures);
-const struct bench bench_malloc_ended = IDLE_THREADS(
-	"ended", "malloc: memory after 1,000 threads ended",
-	"Then they end; three seconds later the resident memory is measured. ", ended_figures);
-
-const struct bench bench_malloc_freed_threads = {
-	.name = "malloc",
-	.part = "freed-threads",
-	.title = "malloc: memory after two threads freed 300 MB of small blocks",
-	.text = "Two threads write and free 150 MB each, as above. ",
-	.op = "in the end",
-	.kind = BENCH_MEMORY,
-	.rows = freed_rows,
-	.row_count = BENCH_COUNT(freed_rows),
-	.figures = freed_threads_figures,
-	.figure_count = BENCH_COUNT(freed_threads_figures),
-	.pattern = "freed",
-	.iterations = 150,
-	.threads = 2,
-	.fixed_threads = true,
-};
+BENCH(bench_malloc_freed_threads, "malloc", "freed-threads",
+      "malloc: memory after two threads freed 300 MB of small blocks", "in the end",
+      "Two threads write and free 150 MB each, as above. ", freed_rows,
+      BENCH_FIGURES({"ours", "near", .goal = 25e6}), .kind = BENCH_MEMORY, .pattern = "freed",
+      .iterations = 150, .threads = 2, .fixed_threads = true);
 
 static const struct bench_row suite_rows[] = {GLIBC, OURS, PEERS};
 static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0},
 		      two_eight[] = {2, 8, 0};
 
 #define PATTERN(word, what, ...)                                                                   \
-	{                                                                                          \
-		.name = "malloc", .part = word, .pattern = word, .title = what, .text = what,      \
-		.op = "a call", .kind = BENCH_ALLOCATOR, .together = true, .rows = suite_rows,     \
-		.row_count = BENCH_COUNT(suite_rows), __VA_ARGS__                                  \
-	}
+	BENCH_TABLE("malloc", word, what, "a call", what, suite_rows, .pattern = word,             \
+		    .kind = BENCH_ALLOCATOR, .together = true, __VA_ARGS__)
 #define THREADS .thread_list = few_to_many
 
 const struct bench bench_malloc[BENCH_MALLOC_PATTERNS] = {

@@ -103,8 +103,7 @@ int bench_grow(struct bench_run *run, struct bench_sample *out, int (*init)(void
 	return err;
 }
 
-/* Address space only: what is not touched does not count. */
-static void *reserve(size_t size)
+void *bench_reserve(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -126,10 +125,7 @@ static int init_near(void)
 	return err;
 }
 
-static void add_near(uint64_t i)
-{
-	near_counter_add(&handles[i], 1);
-}
+static void add_near(uint64_t i) { near_counter_add(&handles[i], 1); }
 
 static int run_near(struct bench_run *run, struct bench_sample *out)
 {
@@ -153,7 +149,7 @@ static size_t stride, shift, word_count;
 
 static int init_words(void)
 {
-	words = reserve(word_count * sizeof(*words));
+	words = bench_reserve(word_count * sizeof(*words));
 	return words ? 0 : -ENOMEM;
 }
 
@@ -164,43 +160,27 @@ static void add_word(uint64_t i)
 	atomic_fetch_add_explicit(&words[i * stride + copy], 1, memory_order_relaxed);
 }
 
-static int run_words(struct bench_run *run, struct bench_sample *out)
+static int run_words(struct bench_run *run, struct bench_sample *out, size_t between_counters,
+		     size_t between_cpus, size_t all)
 {
 	uint64_t sum = 0;
-	int err = bench_grow(run, out, init_words, add_word);
+	int err;
 
+	stride = between_counters;
+	shift = between_cpus;
+	word_count = all;
+	err = bench_grow(run, out, init_words, add_word);
 	for (size_t i = 0; i < word_count && !err; i++)
 		sum += atomic_load_explicit(&words[i], memory_order_relaxed);
 	run->wrong = err ? NULL : bench_compare(sum, run->done);
 	return err;
 }
 
-static int run_one(struct bench_run *run, struct bench_sample *out)
-{
-	counters = run->iterations;
-	stride = 1;
-	shift = 0;
-	word_count = counters;
-	return run_words(run, out);
-}
-
-static int run_lines(struct bench_run *run, struct bench_sample *out)
-{
-	counters = run->iterations;
-	shift = LINE_BYTES / sizeof(*words);
-	stride = near_cpus() * shift;
-	word_count = counters * stride;
-	return run_words(run, out);
-}
-
-static int run_arrays(struct bench_run *run, struct bench_sample *out)
-{
-	counters = run->iterations;
-	stride = 1;
-	shift = counters;
-	word_count = counters * near_cpus();
-	return run_words(run, out);
-}
+#define LINE_WORDS (LINE_BYTES / sizeof(*words))
+BENCH_RUN(run_one, run_words(run, out, 1, 0, run->iterations))
+BENCH_RUN(run_lines, run_words(run, out, near_cpus() * LINE_WORDS, LINE_WORDS,
+			       run->iterations *near_cpus() * LINE_WORDS))
+BENCH_RUN(run_arrays, run_words(run, out, 1, run->iterations, run->iterations *near_cpus()))
 
 static const char *missing_lines(void)
 {
@@ -217,27 +197,14 @@ static const struct bench_row rows[] = {
 	{"atomic", "one atomic each", .run = run_one},
 	{"lines", "atomics, a line a CPU", .missing = missing_lines, .run = run_lines},
 	{"arrays", "atomics, an array a CPU", .run = run_arrays},
-	{"near-off", "nearcpu, rseq off", BENCH_OURS, .conf = "rseq:off", .run = run_near},
-	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, .run = run_near},
+	{"near-off", "nearcpu, rseq off", BENCH_OFF, .run = run_near},
+	{"near", "nearcpu", BENCH_LIVE, .run = run_near},
 };
 
-static const struct bench_figure figures[] = {
-	{"a counter of a million, handles aside", "near", NULL, .goal = 18, .to = 2},
-};
-
-const struct bench bench_memory = {
-	.name = "memory",
-	.title = "Memory of a million counters",
-	.text = "Two threads add to each of a million counters. Counted is the growth of "
-		"resident memory, without the handles. One atomic each is small and slow, a cache "
-		"line for each CPU is fast and large.",
-	.op = "a counter",
-	.kind = BENCH_MEMORY,
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.iterations = COUNTERS,
-	.threads = 2,
-	.core = true,
-};
+BENCH(bench_memory, "memory", NULL, "Memory of a million counters", "a counter",
+      "Two threads add to each of a million counters. Counted is the growth of "
+      "resident memory, without the handles. One atomic each is small and slow, a cache "
+      "line for each CPU is fast and large.",
+      rows,
+      BENCH_FIGURES({"a counter of a million, handles aside", "near", NULL, .goal = 18, .to = 2}),
+      .kind = BENCH_MEMORY, .iterations = COUNTERS, .threads = 2, .core = true);

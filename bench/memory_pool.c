@@ -15,7 +15,7 @@
 
 static _Atomic(char *) *objects;
 
-static inline void replace(uint64_t i, char *fresh, void (*put)(void *object))
+static inline void object_replace(uint64_t i, char *fresh, void (*put)(void *object))
 {
 	memset(fresh, (int)i, BYTES);
 	/* acquire and release: what another thread wrote to the old object is complete. */
@@ -24,39 +24,21 @@ static inline void replace(uint64_t i, char *fresh, void (*put)(void *object))
 		put(fresh);
 }
 
-static int no_init(void)
-{
-	return 0;
-}
+static int no_init(void) { return 0; }
 
 static struct near_pool pool;
 
 static int init_pool(void)
 {
-	const struct near_pool_options o = {.size = BYTES, .align = 8};
+	const struct near_pool_options o = {.align = 8};
 
-	return near_pool_init(&pool, &o);
+	return near_pool_init(&pool, BYTES, &o);
 }
 
-static void put_near(void *object)
-{
-	near_pool_put(&pool, object);
-}
-
-static void replace_near(uint64_t i)
-{
-	replace(i, near_pool_get(&pool), put_near);
-}
-
-static void replace_glibc(uint64_t i)
-{
-	replace(i, malloc(BYTES), free);
-}
-
-static void replace_malloc(uint64_t i)
-{
-	replace(i, near_malloc(BYTES), near_free);
-}
+static void put_near(void *object) { near_pool_put(&pool, object); }
+static void replace_near(uint64_t i) { object_replace(i, near_pool_get(&pool), put_near); }
+static void replace_glibc(uint64_t i) { object_replace(i, malloc(BYTES), free); }
+static void replace_malloc(uint64_t i) { object_replace(i, near_malloc(BYTES), near_free); }
 
 static int run_with(struct bench_run *run, struct bench_sample *out, int (*init)(void),
 		    void (*one)(uint64_t i))
@@ -65,44 +47,19 @@ static int run_with(struct bench_run *run, struct bench_sample *out, int (*init)
 	return objects ? bench_grow(run, out, init, one) : -ENOMEM;
 }
 
-static int run_near(struct bench_run *run, struct bench_sample *out)
-{
-	return run_with(run, out, init_pool, replace_near);
-}
-
-static int run_glibc(struct bench_run *run, struct bench_sample *out)
-{
-	return run_with(run, out, no_init, replace_glibc);
-}
-
-static int run_malloc(struct bench_run *run, struct bench_sample *out)
-{
-	return run_with(run, out, no_init, replace_malloc);
-}
+BENCH_RUN(run_near, run_with(run, out, init_pool, replace_near))
+BENCH_RUN(run_glibc, run_with(run, out, no_init, replace_glibc))
+BENCH_RUN(run_malloc, run_with(run, out, no_init, replace_malloc))
 
 static const struct bench_row rows[] = {
 	{"glibc", "malloc, glibc", .run = run_glibc},
-	{"near", "near_pool", BENCH_OURS, .missing = bench_needs_live, .run = run_near},
-	{"near-off", "near_pool, rseq off", BENCH_OURS, .conf = "rseq:off", .run = run_near},
+	{"near", "near_pool", BENCH_LIVE, .run = run_near},
+	{"near-off", "near_pool, rseq off", BENCH_OFF, .run = run_near},
 	{"malloc", "near_malloc", BENCH_OURS, .run = run_malloc},
 };
 
-static const struct bench_figure figures[] = {
-	{"an object of 72 bytes in a pool", "near", NULL, .goal = 80},
-};
-
-const struct bench bench_memory_pool = {
-	.name = "memory",
-	.part = "pool",
-	.title = "Memory of 200,000 objects of 72 bytes",
-	.text = "Each of four threads replaces each of 200,000 objects, several times. Counted is "
-		"the growth of resident memory. ",
-	.op = "an object",
-	.kind = BENCH_MEMORY,
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.iterations = OBJECTS,
-	.threads = 4,
-};
+BENCH(bench_memory_pool, "memory", "pool", "Memory of 200,000 objects of 72 bytes", "an object",
+      "Each of four threads replaces each of 200,000 objects, several times. Counted is "
+      "the growth of resident memory. ",
+      rows, BENCH_FIGURES({"an object of 72 bytes in a pool", "near", NULL, .goal = 80}),
+      .kind = BENCH_MEMORY, .iterations = OBJECTS, .threads = 4);

@@ -14,12 +14,10 @@
 #include <nearcpu/malloc.h>
 #include <nearcpu/pool.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #ifdef HAVE_CK
 #include <ck_stack.h>
 #endif
@@ -79,10 +77,7 @@ INLINE struct item *get_ck(void)
 	return entry ? (struct item *)((char *)entry - offsetof(struct item, entry)) : fresh();
 }
 
-INLINE void put_ck(struct item *item)
-{
-	ck_stack_push_mpmc(&ck_stack, &item->entry);
-}
+INLINE void put_ck(struct item *item) { ck_stack_push_mpmc(&ck_stack, &item->entry); }
 #endif
 
 /* ---- lists of threads ---- */
@@ -167,14 +162,8 @@ static const char *no_tbb(void)
 }
 
 #define ALLOCATOR(kind, allocate, release)                                                         \
-	INLINE struct item *get_##kind(void)                                                       \
-	{                                                                                          \
-		return allocate(sizeof(struct item));                                              \
-	}                                                                                          \
-	INLINE void put_##kind(struct item *item)                                                  \
-	{                                                                                          \
-		release(item);                                                                     \
-	}
+	INLINE struct item *get_##kind(void) { return allocate(sizeof(struct item)); }             \
+	INLINE void put_##kind(struct item *item) { release(item); }
 
 ALLOCATOR(tbb, scalable_malloc, scalable_free)
 ALLOCATOR(glibc, malloc, free)
@@ -186,29 +175,20 @@ static struct near_pool pool;
 
 static int setup_near(struct bench_run *run)
 {
-	const struct near_pool_options o = {.size = sizeof(struct item)};
-
 	(void)run;
-	return near_pool_init(&pool, &o);
+	return near_pool_init(&pool, sizeof(struct item), NULL);
 }
 
-INLINE struct item *get_near(void)
-{
-	return near_pool_get(&pool);
-}
-
-INLINE void put_near(struct item *item)
-{
-	near_pool_put(&pool, item);
-}
+INLINE struct item *get_near(void) { return near_pool_get(&pool); }
+INLINE void put_near(struct item *item) { near_pool_put(&pool, item); }
 
 static const char *check_near(struct bench_run *run)
 {
-	struct near_pool_status s;
+	struct near_pool_stats s;
 
 	(void)run;
-	near_pool_status(&pool, &s, sizeof(s));
-	return s.idle > s.cap ? "more than the cap is idle" : bench_compare(s.idle, s.objects);
+	near_pool_stats(&pool, &s, sizeof(s));
+	return s.idle > s.max_idle ? "more than the cap is idle" : bench_compare(s.idle, s.objects);
 }
 
 /* ---- got and put ---- */
@@ -294,18 +274,12 @@ WAYS(tbb)
 WAYS(glibc)
 WAYS(malloc)
 WAYS(near)
-static void work_local(struct bench_thread *t)
-{
-	get_and_put(t, get_local, put_local);
-}
+static void work_local(struct bench_thread *t) { get_and_put(t, get_local, put_local); }
 #ifdef HAVE_CK
 WAYS(ck)
 #define NO_CK NULL
 #else
-static const char *no_ck(void)
-{
-	return "built without ck (libck-dev), or ck has no such stack for this CPU";
-}
+BENCH_MISSING(no_ck, "built without ck (libck-dev), or ck has no such stack for this CPU")
 #define NO_CK no_ck
 #define work_ck NULL
 #define pass_ck NULL
@@ -319,8 +293,8 @@ static const char *no_ck(void)
 		{"cache", "thread-local, central list", .work = how##_cache},                      \
 		{"glibc", "malloc, glibc", .work = how##_glibc},                                   \
 		{"tbb", "scalable_malloc, TBB", .missing = no_tbb, .work = how##_tbb},             \
-		{"near", "near_pool", BENCH_OURS, .missing = bench_needs_live, OURS(how)},         \
-		{"near-off", "near_pool, rseq off", BENCH_OURS, .conf = "rseq:off", OURS(how)},    \
+		{"near", "near_pool", BENCH_LIVE, OURS(how)},                                      \
+		{"near-off", "near_pool, rseq off", BENCH_OFF, OURS(how)},                         \
 	{                                                                                          \
 		"malloc", "near_malloc", BENCH_OURS, .work = how##_malloc                          \
 	}
@@ -335,18 +309,9 @@ static const struct bench_figure figures[] = {
 	{"a get and put against one mutexed list", "near", "mutex", .goal = 1.0 / 20, .from = 2},
 };
 
-const struct bench bench_pool = {
-	.name = "pool",
-	.part = "same",
-	.title = "Objects of one type",
-	.text = "Every thread gets an object and puts it back. ",
-	.op = "a get and put",
-	.rows = rows,
-	.row_count = BENCH_COUNT(rows),
-	.figures = figures,
-	.figure_count = BENCH_COUNT(figures),
-	.core = true,
-};
+BENCH(bench_pool, "pool", "same", "Objects of one type", "a get and put",
+      "Every thread gets an object and puts it back. ", rows, .figures = figures,
+      .figure_count = BENCH_COUNT(figures), .core = true);
 
 static const struct bench_row passed_rows[] = {ROWS(pass)};
 static const struct bench_row flow_rows[] = {ROWS(flow)};
@@ -356,11 +321,8 @@ static const struct bench_figure passed_figures[] = {
 };
 
 #define PASSES(word, all, what, how)                                                               \
-	{                                                                                          \
-		.name = "pool", .part = word, .title = what, .text = how, .op = "a get and put",   \
-		.rows = all, .row_count = BENCH_COUNT(all), .figures = passed_figures,             \
-		.figure_count = BENCH_COUNT(passed_figures), .threads = 2, .fixed_threads = true,  \
-	}
+	BENCH_TABLE("pool", word, what, "a get and put", how, all, BENCH_BOUNDS(passed_figures),   \
+		    .threads = 2, .fixed_threads = true)
 
 const struct bench bench_pool_passed = PASSES(
 	"passed", passed_rows, "Objects of one type, put by another thread",

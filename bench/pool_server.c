@@ -10,6 +10,7 @@
  * response time of a service became 1 to 2 % shorter, the 99th percentile 2 to 3 %.
  */
 #include "bench.h"
+#include "clock.h"
 
 #include <nearcpu/histogram.h>
 #include <nearcpu/malloc.h>
@@ -19,8 +20,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define AT_ONCE 32
 #define BUFFERS 6
@@ -41,10 +40,7 @@ static int construct(void *object, void *arg)
 	return 0;
 }
 
-static bool has_constructor(enum type type)
-{
-	return type >= RESPONSE;
-}
+static bool has_constructor(enum type type) { return type >= RESPONSE; }
 
 /* ---- ways ---- */
 
@@ -55,15 +51,8 @@ struct way {
 
 static struct near_pool pools[TYPES];
 
-static void *get_pool(enum type type)
-{
-	return near_pool_get(&pools[type]);
-}
-
-static void put_pool(enum type type, void *object)
-{
-	near_pool_put(&pools[type], object);
-}
+static void *get_pool(enum type type) { return near_pool_get(&pools[type]); }
+static void put_pool(enum type type, void *object) { near_pool_put(&pools[type], object); }
 
 static void *constructed(enum type type, void *object)
 {
@@ -72,40 +61,31 @@ static void *constructed(enum type type, void *object)
 	return object;
 }
 
-static void *get_glibc(enum type type)
-{
-	return constructed(type, malloc(sizes[type]));
-}
-
-static void put_glibc(enum type type, void *object)
-{
-	(void)type;
-	free(object);
-}
-
-static void *get_near_malloc(enum type type)
-{
-	return constructed(type, near_malloc(sizes[type]));
-}
-
-static void put_near_malloc(enum type type, void *object)
-{
-	(void)type;
-	near_free(object);
-}
+#define ALLOCATOR(kind, allocate, release)                                                         \
+	static void *get_##kind(enum type type)                                                    \
+	{                                                                                          \
+		return constructed(type, allocate(sizes[type]));                                   \
+	}                                                                                          \
+	static void put_##kind(enum type type, void *object)                                       \
+	{                                                                                          \
+		(void)type;                                                                        \
+		release(object);                                                                   \
+	}
+ALLOCATOR(glibc, malloc, free)
+ALLOCATOR(near_malloc, near_malloc, near_free)
 
 static int make_pools(void)
 {
 	int err = 0;
 
 	for (enum type i = 0; i < TYPES && !err; i++) {
-		struct near_pool_options o = {.size = sizes[i]};
+		struct near_pool_options o = {0};
 
 		if (has_constructor(i)) {
 			o.construct = construct;
-			o.argument = (void *)(uintptr_t)&sizes[i];
+			o.arg = (void *)(uintptr_t)&sizes[i];
 		}
-		err = near_pool_init(&pools[i], &o);
+		err = near_pool_init(&pools[i], sizes[i], &o);
 	}
 	return err;
 }
@@ -127,15 +107,7 @@ struct server {
 
 static struct near_histogram times;
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void answer(struct server *s, struct request *r)
+static void server_answer(struct server *s, struct request *r)
 {
 	uint64_t *session = s->way.get(SESSION), *response = s->way.get(RESPONSE), x = r->seed;
 	char *buffers[BUFFERS];
@@ -164,7 +136,7 @@ static void make_requests(struct server *s, struct request **requests)
 	}
 }
 
-static void *serve(void *arg)
+static void *server_serve(void *arg)
 {
 	struct server *s = arg;
 	struct request *arrays[2][AT_ONCE], **requests;
@@ -181,7 +153,7 @@ static void *serve(void *arg)
 		for (unsigned i = 0; i < AT_ONCE; i++) {
 			uint64_t from = now_ns(), ns;
 
-			answer(s, requests[i]);
+			server_answer(s, requests[i]);
 			ns = now_ns() - from;
 			s->busy_ns += ns;
 			near_histogram_record(&times, ns);
@@ -199,7 +171,7 @@ static int run_server(struct bench_run *run, struct bench_sample *out, struct wa
 		      unsigned percentile)
 {
 	struct server *servers = bench_alloc(run->threads, sizeof(*servers));
-	struct near_snapshot all;
+	struct near_histogram_snapshot all;
 	int err = servers ? near_histogram_init(&times, NULL) : -ENOMEM;
 
 	if (err)
@@ -210,7 +182,7 @@ static int run_server(struct bench_run *run, struct bench_sample *out, struct wa
 		servers[i].requests = run->iterations / AT_ONCE * AT_ONCE;
 	}
 	for (unsigned i = 0; i < run->threads; i++)
-		if (pthread_create(&servers[i].thread, NULL, serve, &servers[i]))
+		if (pthread_create(&servers[i].thread, NULL, server_serve, &servers[i]))
 			abort();
 	memset(out, 0, sizeof(*out));
 	for (unsigned i = 0; i < run->threads; i++) {
@@ -222,11 +194,11 @@ static int run_server(struct bench_run *run, struct bench_sample *out, struct wa
 	if (err)
 		return err;
 	if (percentile)
-		out->user_ns = near_snapshot_percentile(&all, percentile).high * out->ops;
+		out->user_ns = near_histogram_snapshot_percentile(&all, percentile).high * out->ops;
 	out->wall_ns = out->user_ns / run->threads;
 	run->done = all.count;
 	run->wrong = bench_compare(all.count, out->ops);
-	near_snapshot_free(&all);
+	near_histogram_snapshot_free(&all);
 	return 0;
 }
 
@@ -249,36 +221,25 @@ RUN(near_malloc, 0, 99)
 
 #define ROWS(percentile)                                                                           \
 	{"glibc", "malloc, glibc", .run = run_glibc_##percentile},                                 \
-		{"near", "near_pool", BENCH_OURS, .missing = bench_needs_live,                     \
-		 .run = run_pool_##percentile},                                                    \
+		{"near", "near_pool", BENCH_LIVE, .run = run_pool_##percentile},                   \
 	{                                                                                          \
-		"malloc", "near_malloc", BENCH_OURS, .missing = bench_needs_live,                  \
-						     .run = run_near_malloc_##percentile           \
+		"malloc", "near_malloc", BENCH_LIVE, .run = run_near_malloc_##percentile           \
 	}
 
 static const struct bench_row mean_rows[] = {ROWS(0)};
 static const struct bench_row p99_rows[] = {ROWS(99)};
 
-static const struct bench_figure mean_figures[] = {
-	{"mean response time against glibc", "near", "glibc", .goal = 1},
-	{"mean response time against near_malloc", "near", "malloc", .goal = 1},
-};
-static const struct bench_figure p99_figures[] = {
-	{"p99 of the response time against glibc", "near", "glibc", .goal = 1},
-	{"p99 of the response time against near_malloc", "near", "malloc", .goal = 1},
-};
-
-#define SERVER(word, what, measured)                                                               \
-	{                                                                                          \
-		.name = "pool", .part = "server-" #word, .title = what,                            \
-		.text = "Two threads answer each other's requests, each with eight objects, two "  \
-			"of them constructed. The times are those of answers: " measured,          \
-		.op = "an answer", .rows = word##_rows, .row_count = BENCH_COUNT(word##_rows),     \
-		.figures = word##_figures, .figure_count = BENCH_COUNT(word##_figures),            \
-		.iterations = 300000, .threads = 2, .fixed_threads = true,                         \
-	}
+#define SERVER(word, what, figure, measured)                                                       \
+	BENCH_TABLE("pool", "server-" #word, what, "an answer",                                    \
+		    "Two threads answer each other's requests, each with eight objects, two "      \
+		    "of them constructed. The times are those of answers: " measured,              \
+		    word##_rows,                                                                   \
+		    BENCH_FIGURES({figure " against glibc", "near", "glibc", .goal = 1},           \
+				  {figure " against near_malloc", "near", "malloc", .goal = 1}),   \
+		    .iterations = 300000, .threads = 2, .fixed_threads = true)
 
 const struct bench bench_pool_server =
-	SERVER(mean, "A small server: mean response time", "their mean. ");
-const struct bench bench_pool_server_p99 =
-	SERVER(p99, "A small server: p99 of the response time", "what 99 of 100 take at most. ");
+	SERVER(mean, "A small server: mean response time", "mean response time", "their mean. ");
+const struct bench bench_pool_server_p99 = SERVER(p99, "A small server: p99 of the response time",
+						  "p99 of the response time",
+						  "what 99 of 100 take at most. ");

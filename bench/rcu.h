@@ -32,10 +32,7 @@ struct rcu_impl {
 #define RCU_POINTER(name)                                                                          \
 	static int name##_value;                                                                   \
 	static int *name##_pointer = &name##_value;                                                \
-	static void name##_hide(void)                                                              \
-	{                                                                                          \
-		__asm__ volatile("" : "+m"(name##_pointer));                                       \
-	}
+	static void name##_hide(void) { __asm__ volatile("" : "+m"(name##_pointer)); }
 
 #define RCU_READ(name, ENTER, LOAD, EXIT)                                                          \
 	static void name##_read(uint64_t n)                                                        \
@@ -75,17 +72,19 @@ struct rcu_impl {
 
 /* The implementation of this process's row. */
 extern const struct rcu_impl *rcu_impl;
-/* Chooses it; why that cannot be, or NULL. */
+/* bench_row.choose. */
 const char *rcu_choose(const char *name);
+/* bench_row.setup. */
+struct bench_run;
+int rcu_setup(struct bench_run *run);
+/* A row that is measured by one of the implementations; what follows are further members. */
+#define RCU_ROW(id, row, text, whose, ...)                                                         \
+	{                                                                                          \
+		.name = row, .label = text, .role = whose, .choose = rcu_choose, .impl = id,       \
+		.setup = rcu_setup, __VA_ARGS__                                                    \
+	}
 void rcu_begin_thread(void);
 void rcu_end_thread(void);
-
-/* bench_row.missing, which is called before all else. */
-#define RCU_CHOOSE(id, name)                                                                       \
-	static const char *choose_##id(void)                                                       \
-	{                                                                                          \
-		return rcu_choose(name);                                                           \
-	}
 
 /* Both end with NULL. */
 extern const struct rcu_impl *const rcu_impls[];

@@ -2,13 +2,10 @@
 /* rcu: how many callbacks run, and how much memory waits for them. Each thread makes objects and
  * frees them by callbacks; the time until the last callback has run is part of it. */
 #include "bench.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "rcu.h"
 
@@ -20,14 +17,6 @@ struct updater {
 	uint64_t called, *ran;
 	pthread_barrier_t *begun;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void *update(void *arg)
 {
@@ -67,11 +56,6 @@ static uint64_t watch(const struct updater *u, unsigned n, const uint64_t *ran, 
 	return most;
 }
 
-static uint64_t ns_of(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
-}
-
 /* run->iterations: the window, in ms. */
 static int run_calls(struct bench_run *run, struct bench_sample *out)
 {
@@ -81,11 +65,9 @@ static int run_calls(struct bench_run *run, struct bench_sample *out)
 	} shared;
 	struct updater *u = bench_alloc(run->threads, sizeof(*u));
 	pthread_barrier_t begun;
-	struct rusage usage;
-	int err = rcu_impl->init ? rcu_impl->init() : 0;
 
-	if (err || !u)
-		return err ? err : -ENOMEM;
+	if (!u)
+		return -ENOMEM;
 	pthread_barrier_init(&begun, NULL, run->threads + 1);
 	for (unsigned i = 0; i < run->threads; i++) {
 		u[i].stop = &shared.stop;
@@ -106,9 +88,7 @@ static int run_calls(struct bench_run *run, struct bench_sample *out)
 	rcu_impl->barrier();
 	rcu_end_thread();
 	out->wall_ns += now_ns();
-	getrusage(RUSAGE_SELF, &usage);
-	out->user_ns = ns_of(usage.ru_utime);
-	out->system_ns = ns_of(usage.ru_stime);
+	add_usage(RUSAGE_SELF, 1, &out->user_ns, &out->system_ns);
 	out->ops = __atomic_load_n(&shared.ran, __ATOMIC_RELAXED);
 	run->wrong = bench_compare(out->ops, called(u, run->threads));
 	return 0;
@@ -125,66 +105,31 @@ static int run_memory(struct bench_run *run, struct bench_sample *out)
 	return err;
 }
 
-RCU_CHOOSE(near, "near")
-RCU_CHOOSE(bounded, "near-bounded")
-RCU_CHOOSE(memb, "memb")
-
-#define ROW(id, name, label, whose, function, ...)                                                 \
-	{                                                                                          \
-		name, label, whose, .missing = choose_##id, .run = function, __VA_ARGS__           \
-	}
 #define ROWS(name, function)                                                                       \
 	static const struct bench_row name[] = {                                                   \
-		ROW(memb, "memb", "call_rcu of liburcu memb", BENCH_PEER, function,                \
-		    .tunables = RCU_TLS),                                                          \
-		ROW(near, "near", "near_rcu_call", BENCH_OURS, function),                          \
-		ROW(bounded, "near-bounded", "near_rcu_call_bounded, 1 MiB", BENCH_OURS,           \
-		    function),                                                                     \
-		ROW(near, "near-off", "near_rcu_call, rseq off", BENCH_OURS, function,             \
-		    .conf = "rseq:off")};
+		RCU_ROW("memb", "memb", "call_rcu of liburcu memb", BENCH_PEER, .run = function,   \
+			.tunables = RCU_TLS),                                                      \
+		RCU_ROW("near", "near", "near_rcu_call", BENCH_OURS, .run = function),             \
+		RCU_ROW("near-bounded", "near-bounded", "near_rcu_call_bounded, 1 MiB",            \
+			BENCH_OURS, .run = function),                                              \
+		RCU_ROW("near", "near-off", "near_rcu_call, rseq off", BENCH_OURS,                 \
+			.run = function, .conf = "rseq:off")};
 
 ROWS(call_rows, run_calls)
 ROWS(memory_rows, run_memory)
-
-static const struct bench_figure call_figures[] = {
-	{"call_bounded against call_rcu", "near-bounded", "memb", .goal = 1, .from = 2, .to = 2},
-	{"call against call_rcu", "near", "memb", .goal = 1},
-};
 
 #define WHAT                                                                                       \
 	"Each thread makes objects of 64 bytes by malloc, and frees them by callbacks of one "     \
 	"thread. "
 
-const struct bench bench_rcu_call = {
-	.name = "rcu",
-	.part = "call",
-	.title = "RCU, callbacks",
-	.text = WHAT "The time ends when the last callback has run. ",
-	.op = "a callback",
-	.kind = BENCH_WAIT,
-	.latency = true,
-	.rows = call_rows,
-	.row_count = BENCH_COUNT(call_rows),
-	.figures = call_figures,
-	.figure_count = BENCH_COUNT(call_figures),
-	.against = "memb",
-	.window_ms = 60,
-};
+BENCH(bench_rcu_call, "rcu", "call", "RCU, callbacks", "a callback",
+      WHAT "The time ends when the last callback has run. ", call_rows,
+      BENCH_FIGURES({"call_bounded against call_rcu", "near-bounded", "memb", .goal = 1, .from = 2,
+		     .to = 2},
+		    {"call against call_rcu", "near", "memb", .goal = 1}),
+      .kind = BENCH_WAIT, .latency = true, .against = "memb", .window_ms = 60);
 
-static const struct bench_figure memory_figures[] = {
-	{"objects that wait, with call_bounded", "near-bounded", .goal = 1100000},
-};
-
-const struct bench bench_rcu_memory = {
-	.name = "rcu",
-	.part = "memory",
-	.title = "RCU, memory that waits for callbacks",
-	.text = WHAT "Counted are the objects that wait, at the most, within 60 ms. ",
-	.op = "a run",
-	.kind = BENCH_MEMORY,
-	.rows = memory_rows,
-	.row_count = BENCH_COUNT(memory_rows),
-	.figures = memory_figures,
-	.figure_count = BENCH_COUNT(memory_figures),
-	.iterations = 1,
-};
+BENCH(bench_rcu_memory, "rcu", "memory", "RCU, memory that waits for callbacks", "a run",
+      WHAT "Counted are the objects that wait, at the most, within 60 ms. ", memory_rows,
+      BENCH_FIGURES({"objects that wait, with call_bounded", "near-bounded", .goal = 1100000}),
+      .kind = BENCH_MEMORY, .iterations = 1);

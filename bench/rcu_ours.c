@@ -21,18 +21,11 @@ static struct near_rcu domain;
 static int near_init(void)
 {
 	near_hide();
-	return near_rcu_init(&domain);
+	return near_rcu_init(&domain, NULL);
 }
 
-static void near_synchronize(void)
-{
-	near_rcu_synchronize(&domain);
-}
-
-static void near_barrier(void)
-{
-	near_rcu_barrier(&domain);
-}
+static void near_synchronize(void) { near_rcu_synchronize(&domain); }
+static void near_barrier(void) { near_rcu_barrier(&domain); }
 
 RCU_READ(near, near_rcu_token t = near_rcu_enter(&domain), near_rcu_dereference(near_pointer),
 	 near_rcu_exit(&domain, t))
@@ -57,10 +50,7 @@ static const struct rcu_impl bounded_impl = {
 
 static struct near_counter counter;
 
-static int counter_init(void)
-{
-	return near_counter_init(&counter);
-}
+static int counter_init(void) { return near_counter_init(&counter); }
 
 static void counter_read(uint64_t n)
 {
@@ -79,7 +69,7 @@ static struct near_rwlock near_rwlock;
 static int lock_init(void)
 {
 	near_hide();
-	return near_rwlock_init(&near_rwlock);
+	return near_rwlock_init(&near_rwlock, NULL);
 }
 
 RCU_READ(rwlock, pthread_rwlock_rdlock(&rwlock), near_pointer, pthread_rwlock_unlock(&rwlock))

@@ -3,9 +3,11 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <nearcpu/histogram.h>
 #include <nearcpu/rseq.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +79,40 @@ void *bench_alloc(size_t n, size_t size)
 	return p;
 }
 
+struct bench_line *bench_lines;
+
+int bench_setup_lines(struct bench_run *run)
+{
+	(void)run;
+	bench_lines = bench_alloc(near_cpus(), sizeof(*bench_lines));
+	return bench_lines ? 0 : -ENOMEM;
+}
+
+uint64_t bench_sum_lines(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < near_cpus(); i++)
+		sum += atomic_load(&bench_lines[i].value);
+	return sum;
+}
+
+int bench_waits(struct near_histogram *times, struct bench_sample *out)
+{
+	struct near_histogram_snapshot s;
+	int err = near_histogram_read(times, &s);
+
+	if (err)
+		return err;
+	out->ops = s.count;
+	out->wall_ns = near_histogram_snapshot_percentile(&s, 50).high * s.count;
+	out->p99_ns = near_histogram_snapshot_percentile(&s, 99).high;
+	out->p999_ns = near_histogram_snapshot_percentile(&s, 99.9).high;
+	out->longest_ns = near_histogram_snapshot_max(&s).high;
+	near_histogram_snapshot_free(&s);
+	return 0;
+}
+
 const char *bench_compare(uint64_t found, uint64_t expected)
 {
 	static char text[96];
@@ -88,30 +124,14 @@ const char *bench_compare(uint64_t found, uint64_t expected)
 	return text;
 }
 
-const char *bench_needs_live(void)
-{
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
-	return st.live ? NULL : st.why;
-}
-
-const char *bench_needs_cid(void)
-{
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
-	if (!st.live)
-		return st.why;
-	return st.has_cid ? NULL : "the kernel has no concurrency ids (Linux 6.3)";
-}
-
-const char *bench_needs_own_area(void)
-{
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
-	if (!st.live)
-		return st.why;
-	return st.own_area ? NULL : "the C library registered rseq all the same";
-}
+#define NEEDS(what, is_there, why_not)                                                             \
+	const char *bench_needs_##what(void)                                                       \
+	{                                                                                          \
+		struct near_rseq_status st;                                                        \
+                                                                                                   \
+		near_rseq_status(&st, sizeof(st));                                                 \
+		return !st.live ? st.why : is_there ? NULL : why_not;                              \
+	}
+NEEDS(live, true, NULL)
+NEEDS(cid, st.has_cid, "the kernel has no concurrency ids (Linux 6.3)")
+NEEDS(own_area, st.own_area, "the C library registered rseq all the same")

@@ -6,17 +6,14 @@
  * to the last end.
  */
 #include "bench.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STACK_BYTES ((size_t)128 * 1024)
 #define WARM_UP 1000
@@ -62,19 +59,6 @@ struct worker {
 	uint64_t start, end, user_ns, system_ns;
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t usage_us(const struct timeval *tv)
-{
-	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;
-}
-
 /* The clock gives the exact sum, and brings up to date what getrusage then divides by ticks. */
 static uint64_t cpu_time(struct rusage *split)
 {
@@ -100,8 +84,8 @@ static void work_timed(struct worker *w)
 	w->end = clock_ns(CLOCK_MONOTONIC);
 	cpu = cpu_time(&after) - cpu;
 
-	user = usage_us(&after.ru_utime) - usage_us(&before.ru_utime);
-	system = usage_us(&after.ru_stime) - usage_us(&before.ru_stime);
+	user = timeval_ns(after.ru_utime) - timeval_ns(before.ru_utime);
+	system = timeval_ns(after.ru_stime) - timeval_ns(before.ru_stime);
 	w->system_ns = user + system ? scale(cpu, system, user + system) : 0;
 	w->user_ns = cpu - w->system_ns;
 }
@@ -128,14 +112,11 @@ static void *worker_main(void *arg)
 
 static int start_workers(struct worker *workers, unsigned n, unsigned *started)
 {
-	pthread_attr_t attr;
 	int err = 0;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	for (*started = 0; *started < n && !err; *started += !err)
-		err = pthread_create(&workers[*started].id, &attr, worker_main, &workers[*started]);
-	pthread_attr_destroy(&attr);
+		err = start_thread(&workers[*started].id, STACK_BYTES, worker_main,
+				   &workers[*started]);
 	return -err;
 }
 

@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "clock.h"
 
 #define TRACE_RING ((uint64_t)1 << 20) /* bytes of a ring, in sub-buffers of 64 KiB */
 #define TRACE_WORDS 8                  /* of the payload of 64 bytes */
@@ -39,41 +40,25 @@ static inline const char *trace_text(void)
 /* TRACE_WORDS arguments. */
 #define TRACE_EIGHT(i) i, (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 
-static inline uint64_t trace_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- the benchmarks ---- */
 
 /* The implementation of this process's row. */
 extern const struct trace_impl *trace_impl;
-/* bench_row.missing, which is called before all else: each chooses one. */
-const char *trace_choose_lttng(void);
-const char *trace_choose_lttng_thread(void);
-const char *trace_choose_lttng_counter(void);
-const char *trace_choose_lttng_disabled(void);
-const char *trace_choose_spdlog(void);
-const char *trace_choose_near(void);
-const char *trace_choose_near_words(void);
-const char *trace_choose_near_string(void);
-const char *trace_choose_near_monotonic(void);
-const char *trace_choose_near_none(void);
-const char *trace_choose_near_disabled(void);
-const char *trace_choose_adds(void);
-const char *trace_choose_clocks(void);
-const char *trace_choose_gettimes(void);
-const char *trace_choose_nothing(void);
-const char *trace_choose_cmpxchg(void);
-const char *trace_choose_cmpxchg_monotonic(void);
-const char *trace_choose_cmpxchg_none(void);
-const char *trace_choose_fprintf(void);
+/* bench_row.choose. */
+const char *trace_choose(const char *name);
 
-/* bench_row.tunables of LTTng-UST: see RCU_TLS in rcu.h. */
-#define TRACE_TLS "glibc.rtld.optional_static_tls=4096"
+/* bench_row.setup. */
+struct bench_run;
+int trace_setup(struct bench_run *run);
+/* A row that is measured by one of the implementations; what follows are further members. */
+#define TRACE_ROW(id, row, text, whose, ...)                                                       \
+	{                                                                                          \
+		.name = row, .label = text, .role = whose, .choose = trace_choose, .impl = id,     \
+		__VA_ARGS__                                                                        \
+	}
+
+/* Of a row of LTTng-UST: see RCU_TLS in rcu.h. */
+#define LTTNG BENCH_PEER, .tunables = "glibc.rtld.optional_static_tls=4096"
 
 /* Before a module with LTTng-UST is loaded, in a process with one thread: makes a session for it,
  * and a daemon that lives as long as the process's parent, if there is none. Why that cannot be, or

@@ -11,12 +11,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "trace.h"
 
@@ -27,7 +25,7 @@ static char home[64], session[40], output[80];
 
 /* ---- programs, without output ---- */
 
-static pid_t start(const char *const *argv)
+static pid_t program_start(const char *const *argv)
 {
 	pid_t pid = fork();
 	int null;
@@ -53,14 +51,11 @@ static int finish(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-#define RUN(...) finish(start((const char *const[]){__VA_ARGS__, NULL}))
+#define RUN(...) finish(program_start((const char *const[]){__VA_ARGS__, NULL}))
 
 /* ---- the daemon ---- */
 
-static bool answers(void)
-{
-	return RUN("lttng", "--no-sessiond", "list") == 0;
-}
+static bool answers(void) { return RUN("lttng", "--no-sessiond", "list") == 0; }
 
 /* 0: there is one already. -1: there is none. */
 static pid_t start_daemon(void)
@@ -69,7 +64,8 @@ static pid_t start_daemon(void)
 
 	if (answers())
 		return 0;
-	pid = start((const char *const[]){"lttng-sessiond", "--no-kernel", "--quiet", NULL});
+	pid = program_start(
+		(const char *const[]){"lttng-sessiond", "--no-kernel", "--quiet", NULL});
 	for (int ms = 0; ms < READY_MS && !waitpid(pid, NULL, WNOHANG); ms += STEP_MS) {
 		if (answers())
 			return pid;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "trace.h"
 
@@ -42,12 +41,10 @@ static int init_rings(void)
 	return rings ? 0 : -ENOMEM;
 }
 
-static uint64_t no_clock(void)
-{
-	return 0;
-}
+static uint64_t no_clock(void) { return 0; }
 
-static inline __attribute__((always_inline)) void append(uint64_t (*clock)(void), uint32_t value)
+static inline __attribute__((always_inline)) void ring_append(uint64_t (*clock)(void),
+							      uint32_t value)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu();
 	struct ring *r = &rings[cpu];
@@ -66,9 +63,9 @@ static inline __attribute__((always_inline)) void append(uint64_t (*clock)(void)
 	__atomic_fetch_add(&r->committed[at / SUB_SIZE % SUBS], RECORD, __ATOMIC_RELEASE);
 }
 
-TRACE_LOOP(ring_counter, append(near_clock, (uint32_t)i))
-TRACE_LOOP(ring_monotonic, append(trace_now, (uint32_t)i))
-TRACE_LOOP(ring_none, append(no_clock, (uint32_t)i))
+TRACE_LOOP(ring_counter, ring_append(near_clock, (uint32_t)i))
+TRACE_LOOP(ring_monotonic, ring_append(now_ns, (uint32_t)i))
+TRACE_LOOP(ring_none, ring_append(no_clock, (uint32_t)i))
 
 static const char *check_rings(uint64_t events)
 {

@@ -7,9 +7,9 @@
 #include <nearcpu/trace.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "trace.h"
+#include "base/bits.h"
 #include "trace/format.h"
 
 NEAR_TRACEPOINT(near_bench, number, NEAR_TRACE_INFO, (u32, value));
@@ -24,7 +24,7 @@ TRACE_LOOP(string, near_trace_near_bench_string(trace_text()))
 static int file = -1;                     /* the session's, which has no name */
 static uint64_t record_size, record_room; /* that is copied by a sequence */
 
-static int start(enum near_trace_clock clock)
+static int trace_start(enum near_trace_clock clock)
 {
 	int err = near_trace_start(
 		&(struct near_trace_options){.clock = clock, .ring_size = TRACE_RING});
@@ -38,17 +38,14 @@ static int start(enum near_trace_clock clock)
 }
 
 #define INIT(id, clock)                                                                            \
-	static int init_##id(void)                                                                 \
-	{                                                                                          \
-		return start(clock);                                                               \
-	}
+	static int init_##id(void) { return trace_start(clock); }
 INIT(counter, NEAR_TRACE_COUNTER)
 INIT(monotonic, NEAR_TRACE_MONOTONIC)
 INIT(none, NEAR_TRACE_NO_CLOCK)
 
 static int init_disabled(void)
 {
-	int err = start(NEAR_TRACE_COUNTER);
+	int err = trace_start(NEAR_TRACE_COUNTER);
 
 	near_trace_disable("*");
 	return err;
@@ -64,33 +61,34 @@ static uint64_t records(const struct near__trace_ring *r, uint64_t room)
 	       r->position % NEAR__TRACE_SUB_SIZE / record_size;
 }
 
-static uint64_t count(const struct near_region *r, const struct near__trace_session *s,
-		      uint64_t rings)
+static uint64_t events_count(const struct near_region *r, const struct near__trace_session *s,
+			     uint64_t rings)
 {
 	/* The header is before the data. */
 	const char *header =
-		near_region_once(r, rings) + NEAR__TRACE_PAGE - sizeof(struct near__trace_ring);
+		near_region_common(r, rings) + NEAR__TRACE_PAGE - sizeof(struct near__trace_ring);
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i < s->slots + s->cpus; i++)
-		if (near__trace_used(s)[i / 64] >> i % 64 & 1)
+		if (near__bit(near__trace_used(s), i))
 			n += records((const void *)(header + i * s->ring_stride),
 				     i < s->slots ? record_room : record_size);
 	return n;
 }
 
-static const char *check(uint64_t events)
+static const char *trace_check(uint64_t events)
 {
 	struct near_region_object session = {0}, rings = {0};
 	struct near_region r;
 	const char *wrong = "the trace file is damaged";
 
-	if (near_region_attach(&r, file))
+	if (near_region_open_fd(&r, file))
 		return wrong;
 	if (!near_region_object(&r, 0, &session) && !near_region_object(&r, 2, &rings))
-		wrong = bench_compare(count(&r, (const void *)near_region_once(&r, session.offset),
-					    rings.offset),
-				      events);
+		wrong = bench_compare(
+			events_count(&r, (const void *)near_region_common(&r, session.offset),
+				     rings.offset),
+			events);
 	near_region_close(&r);
 	return wrong;
 }
@@ -100,7 +98,7 @@ static const char *check(uint64_t events)
 	{                                                                                          \
 		record_size = 16 + (size);                                                         \
 		record_room = 16 + (room);                                                         \
-		return check(events);                                                              \
+		return trace_check(events);                                                        \
 	}
 CHECK(number, 8, 8)
 CHECK(words, 64, 64)
@@ -110,21 +108,18 @@ static const char *check_disabled(uint64_t events)
 {
 	(void)events;
 	record_size = record_room = 24;
-	return check(0);
+	return trace_check(0);
 }
 
 /* ---- yardsticks ---- */
 
 static struct near_counter counter;
 
-static int init_adds(void)
-{
-	return near_counter_init(&counter);
-}
+static int init_adds(void) { return near_counter_init(&counter); }
 
 TRACE_LOOP(adds, near_counter_add(&counter, 1))
 TRACE_LOOP(clocks, BENCH_USE(near_clock()))
-TRACE_LOOP(gettimes, BENCH_USE(trace_now()))
+TRACE_LOOP(gettimes, BENCH_USE(now_ns()))
 TRACE_LOOP(nothing, BENCH_BARRIER())
 
 #define IMPL(id, ...) static const struct trace_impl id##_impl = {__VA_ARGS__};
@@ -139,14 +134,6 @@ IMPL(clocks, "clocks", .number = clocks)
 IMPL(gettimes, "gettimes", .number = gettimes)
 IMPL(nothing, "nothing", .number = nothing)
 
-const struct trace_impl *const trace_ours[] = {&near_impl,
-					       &near_words_impl,
-					       &near_string_impl,
-					       &monotonic_impl,
-					       &none_impl,
-					       &disabled_impl,
-					       &adds_impl,
-					       &clocks_impl,
-					       &gettimes_impl,
-					       &nothing_impl,
-					       NULL};
+#define IMPLS(...) const struct trace_impl *const trace_ours[] = {__VA_ARGS__, NULL}
+IMPLS(&near_impl, &near_words_impl, &near_string_impl, &monotonic_impl, &none_impl, &disabled_impl,
+      &adds_impl, &clocks_impl, &gettimes_impl, &nothing_impl);

@@ -26,6 +26,13 @@ foreach(form near_libatomic near_libatomic_static)
       ARCHIVE DESTINATION ${near_libatomic_dir})
   endif()
 endforeach()
+# For LD_PRELOAD in scripts and units: a path that no version changes.
+if(TARGET nearcpu-malloc)
+  set(near_preload "${PROJECT_BINARY_DIR}/packaging/libnearcpu-malloc.so")
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/packaging")
+  file(CREATE_LINK "../libnearcpu-malloc.so.${near_soversion}" "${near_preload}" SYMBOLIC)
+  install(FILES "${near_preload}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/nearcpu")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_SOURCE_DIR}/packaging/valgrind.supp"

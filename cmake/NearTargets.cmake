@@ -12,6 +12,13 @@ foreach(sanitizer IN LISTS near_sanitizers)
 endforeach()
 list(JOIN near_sanitizers "," near_sanitizers)
 
+# What follows .so. in a SONAME: while the major version is 0, each minor version is another
+# interface, and two of them can be installed.
+set(near_soversion "${PROJECT_VERSION_MAJOR}")
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  string(APPEND near_soversion ".${PROJECT_VERSION_MINOR}")
+endif()
+
 # near_target_defaults(target): language, warnings and sanitizers of a target of ours.
 # near_folder_options: more options, for the targets of one folder.
 function(near_target_defaults target)
@@ -87,15 +94,12 @@ function(near_add_export)
   set(flags "")
   add_library(nearcpu_export INTERFACE)
   foreach(symbol near__self near__more near__no_block near__blocks near__dead near__process
-          near__percpu near__lot near__locks near__read_forks near__rcu near__probes near__trace
-          near__seats near__trace_table near__identity near__first)
+          near__regions near__percpu near__lot near__locks near__read_forks near__rcu near__probes
+          near__trace near__seats near__trace_table near__identity near__first)
     # The suffix of NEAR__STATE in api.h.
     if(NOT symbol STREQUAL "near__first")
-      if(PROJECT_VERSION_MAJOR EQUAL 0)
-        string(APPEND symbol "_0_${PROJECT_VERSION_MINOR}")
-      else()
-        string(APPEND symbol "_${PROJECT_VERSION_MAJOR}")
-      endif()
+      string(REPLACE "." "_" suffix "_${near_soversion}")
+      string(APPEND symbol "${suffix}")
     endif()
     target_link_options(nearcpu_export INTERFACE LINKER:--export-dynamic-symbol=${symbol})
     string(APPEND flags " -Wl,--export-dynamic-symbol=${symbol}")
@@ -119,7 +123,7 @@ function(near_add_ffi source)
       add_library(nearcpu-ffi SHARED ${source})
       set(map "${PROJECT_SOURCE_DIR}/packaging/libnearcpu-ffi.map")
       set_target_properties(nearcpu-ffi PROPERTIES LINK_DEPENDS "${map}"
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        VERSION ${PROJECT_VERSION} SOVERSION ${near_soversion})
       target_link_options(nearcpu-ffi PRIVATE "LINKER:--version-script=${map}"
         LINKER:-Bsymbolic-functions LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
     endif()
@@ -138,7 +142,7 @@ endfunction()
 # replace nothing. The archive has the same objects as nearcpu-malloc_static, so that a program with
 # both, that one first, has one heap.
 function(near_add_alloc source)
-  set(replace "/api/(aligned|cxx|entry|extra|info|marks|next|options|other|replaces)\\.c\\.o")
+  set(replace "/api/(aligned|cxx|entry|extra|info|mark_calls|next|options|other|replaces)\\.c\\.o")
   set(heap "$<FILTER:$<TARGET_OBJECTS:nearcpu-malloc_objects>,EXCLUDE,${replace}>")
   near_add_library(nearcpu-alloc alloc ON_CORE PARTS "${heap}" ${source})
   foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS)
@@ -186,7 +190,7 @@ function(near_add_shared name on_core parts)
   near_link_shared(${name} ${name} "${on_core}")
   set_target_properties(${name} PROPERTIES
     VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR})
+    SOVERSION ${near_soversion})
 endfunction()
 
 # near_link_shared(target name on_core): the shared library of what ${name} consists of.

@@ -82,6 +82,7 @@ else()
 endif()
 
 # What a test includes of the sources, and of other tests.
+set(near_finds "${PROJECT_SOURCE_DIR}/tests/support/finds.sh") # a harness of mutants
 set(near_test_includes "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support"
   "${PROJECT_SOURCE_DIR}/tests")
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NEAR_HAVE_GLIBC AND NOT near_sanitizers)
@@ -166,6 +167,17 @@ function(near_make_long name)
   endforeach()
 endfunction()
 
+# near_wide_names(variable): of link options that wrap functions, the names that glibc has for times
+# and offsets of 64 bits where long has 32: tests/support/wide_names.h.
+function(near_wide_names variable)
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4 AND CMAKE_C_FLAGS MATCHES "_TIME_BITS=64")
+    set(options "${${variable}}")
+    list(TRANSFORM options REPLACE "=(clock_get(time|res))$" "=__\\164")
+    list(TRANSFORM options REPLACE "=mmap$" "=mmap64")
+    set(${variable} "${options}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # near_add_test(name [STORM] [VALGRIND] [NATIVE] [SOURCES file...] [LIBS library...] [MODES mode...]
 #               [SECONDS n])
 # builds <name>_test from <name>_test.c and SOURCES, and registers it in each mode.
@@ -182,6 +194,7 @@ function(near_add_test name)
   if(NOT arg_SECONDS)
     set(arg_SECONDS 60)
   endif()
+  near_wide_names(arg_LIBS)
   add_executable(${name}_test ${name}_test.c ${arg_SOURCES})
   near_target_defaults(${name}_test)
   target_include_directories(${name}_test PRIVATE ${near_test_includes})

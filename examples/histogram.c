@@ -25,20 +25,20 @@ static void *serve(void *unused)
 /* What was recorded since the last report. */
 static void report(void)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	if (near_histogram_reset(&latency_us, &s))
 		return;
 	printf("%llu requests, half of them within %llu us, 99.95 %% within %llu us\n",
 	       (unsigned long long)s.count,
-	       (unsigned long long)near_snapshot_percentile(&s, 50).high,
-	       (unsigned long long)near_snapshot_percentile(&s, 99.95).high);
-	near_snapshot_free(&s);
+	       (unsigned long long)near_histogram_snapshot_percentile(&s, 50).high,
+	       (unsigned long long)near_histogram_snapshot_percentile(&s, 99.95).high);
+	near_histogram_snapshot_free(&s);
 }
 
 int main(void)
 {
-	struct near_histogram_options options = {5, true, 1000000}; /* 3 %, a sum, a second */
+	struct near_histogram_options options = {5, true, 1000000, {0}}; /* 3 %, a sum, a second */
 	pthread_t threads[THREADS];
 	int r = near_histogram_init(&latency_us, &options);
 

@@ -48,7 +48,7 @@ int main(void)
 	long primes = 0;
 
 	if (near_queue_init(&ready, TASKS) || near_idspace_init(&ids, NULL) ||
-	    near_idspace_alloc(&ids, &found, sizeof(long), sizeof(long)))
+	    near_idspace_alloc(&ids, sizeof(long), sizeof(long), &found))
 		abort();
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, work, NULL))

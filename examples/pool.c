@@ -27,7 +27,7 @@ static int construct(void *object, void *arg)
 
 	(void)arg;
 	r->buffer = (char *)malloc(BUFFER);
-	return r->buffer ? 0 : ENOMEM;
+	return r->buffer ? 0 : -ENOMEM;
 }
 
 static void destruct(void *object, void *arg)
@@ -68,26 +68,26 @@ static int answer(void)
 int main(void)
 {
 	struct near_pool_options options;
-	struct near_pool_status s;
+	struct near_pool_stats s;
 	pthread_t receiver;
 	int answered;
 
 	memset(&options, 0, sizeof(options));
-	options.size = sizeof(struct request);
 	options.construct = construct;
 	options.destruct = destruct;
-	options.cap = 1000;
-	if (near_pool_init(&requests, &options) || near_queue_init(&received, 100))
+	options.max_idle = 1000;
+	if (near_pool_init(&requests, sizeof(struct request), &options) ||
+	    near_queue_init(&received, 100))
 		return 1;
 	if (pthread_create(&receiver, NULL, receive, NULL))
 		return 1;
 	answered = answer();
 	pthread_join(receiver, NULL);
-	near_pool_status(&requests, &s, sizeof(s));
+	near_pool_stats(&requests, &s, sizeof(s));
 	printf("%d requests answered, buffers were %s\n", answered,
 	       s.constructed < REQUESTS / 10 ? "reused" : "wasted");
 	near_pool_drain(&requests);
-	near_pool_status(&requests, &s, sizeof(s));
+	near_pool_stats(&requests, &s, sizeof(s));
 	printf("%llu buffers left\n", (unsigned long long)(s.constructed - s.destructed));
 	near_pool_destroy(&requests);
 	near_queue_destroy(&received);

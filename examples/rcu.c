@@ -16,7 +16,7 @@ struct config {
 };
 
 static struct near_rcu domain;
-NEAR_RCU_EARLY(domain);
+NEAR_EARLY(domain, near_rcu_init(&domain, NULL));
 static struct config *current;
 static int done;
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS 3
 #define REQUESTS 20000
@@ -74,9 +75,12 @@ static void *answer(void *arg)
 
 int main(void)
 {
+	struct near_rcu_map_options options;
 	pthread_t threads[THREADS];
 
-	if (near_rcu_init(&rcu) || near_rcu_map_init(&sessions, &rcu, STAYING, hash, is))
+	memset(&options, 0, sizeof(options));
+	options.entries = STAYING;
+	if (near_rcu_init(&rcu, NULL) || near_rcu_map_init(&sessions, &rcu, hash, is, &options))
 		return 1;
 	for (uint64_t id = 0; id < STAYING; id++)
 		log_in(id);

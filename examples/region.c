@@ -4,7 +4,7 @@
  * Three worker processes of a server count requests in a region; a monitor lists what is in it,
  * without knowing the names, as nearcpu stats FILE does. */
 #include <nearcpu/region.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 static void die(const struct near_region *region)
 {
-	fprintf(stderr, "region: %s\n", region->why);
+	fprintf(stderr, "region: %s\n", near_region_error(region));
 	exit(1);
 }
 
@@ -25,7 +25,8 @@ static void open_region(struct near_region *region, const char *path)
 {
 	static struct near_region_options options; /* 0: the defaults */
 
-	options.objects = 100;
+	options.flags = NEAR_CREATE;
+	options.max_objects = 100;
 	if (near_region_open(region, path, &options))
 		die(region);
 }
@@ -33,14 +34,14 @@ static void open_region(struct near_region *region, const char *path)
 static void work(const char *path)
 {
 	struct near_region region;
-	struct near_shared good, bad;
+	struct near_shared_counters good, bad;
 
 	open_region(&region, path);
-	if (near_shared_define(&good, &region, "requests", "code=\"200\"", sizeof(int64_t)) ||
-	    near_shared_define(&bad, &region, "requests", "code=\"500\"", sizeof(int64_t)))
+	if (near_shared_counters_open(&good, &region, "requests", "code=\"200\"", NULL) ||
+	    near_shared_counters_open(&bad, &region, "requests", "code=\"500\"", NULL))
 		die(&region);
 	for (int i = 1; i <= REQUESTS; i++)
-		near_shared_add(i % 100 ? &good : &bad, 0, 1);
+		near_shared_counters_add(i % 100 ? &good : &bad, 0, 1);
 	near_region_close(&region);
 }
 
@@ -48,14 +49,14 @@ static void list(const char *path)
 {
 	struct near_region region;
 	struct near_region_object object;
-	struct near_shared counters;
+	struct near_shared_counters counters;
 
 	if (near_region_open(&region, path, NULL))
 		die(&region);
 	for (unsigned i = 0; near_region_object(&region, i, &object) == 0; i++)
-		if (near_shared_use(&counters, &region, &object) == 0)
+		if (near_shared_counters_open_object(&counters, &region, &object) == 0)
 			printf("%s{%s} %lld\n", object.name, object.labels,
-			       (long long)near_shared_read(&counters, 0));
+			       (long long)near_shared_counters_read(&counters, 0));
 	near_region_close(&region);
 }
 

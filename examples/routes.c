@@ -139,13 +139,13 @@ static void replace(uint32_t version)
 
 static void report(const char *when, struct near_histogram *h)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	if (near_histogram_read(h, &s))
 		abort();
 	fprintf(stderr, "%s: %llu queries, p99.9 %llu ns\n", when, (unsigned long long)s.count,
-		(unsigned long long)near_snapshot_percentile(&s, 99.9).high);
-	near_snapshot_free(&s);
+		(unsigned long long)near_histogram_snapshot_percentile(&s, 99.9).high);
+	near_histogram_snapshot_free(&s);
 }
 
 int main(int argc, char **argv)
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 	uint32_t version = 1;
 	pthread_t forwarder;
 
-	if (near_rcu_init(&domain) || near_histogram_init(&before, NULL) ||
+	if (near_rcu_init(&domain, NULL) || near_histogram_init(&before, NULL) ||
 	    near_histogram_init(&during, NULL))
 		return 1;
 	current = make_table(version);

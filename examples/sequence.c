@@ -38,7 +38,7 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	void *p;
-	int r = near_percpu_alloc(&p, sizeof(uint64_t), sizeof(uint64_t));
+	int r = near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &p);
 
 	if (r) {
 		fprintf(stderr, "near_percpu_alloc: %s\n", strerror(-r));

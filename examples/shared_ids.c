@@ -42,10 +42,11 @@ static void sell(bool is_killed)
 int main(void)
 {
 	struct near_region region;
-	struct near_shared_ids_options options = {PROCESSES, 0, sizeof(struct account)};
+	struct near_shared_ids_options options = {PROCESSES, 0, sizeof(struct account), {0}};
 	struct near_worker workers[PROCESSES] = {{0, 0}};
 
-	if (near_region_create(&region, NULL) || near_shared_ids_open(&ids, &region, "a", &options))
+	if (near_region_open(&region, NULL, NULL) ||
+	    near_shared_ids_open(&ids, &region, "a", NULL, &options))
 		abort();
 	for (int child = 0; child < PROCESSES; child++) {
 		if (fork())

@@ -14,7 +14,7 @@ static void setup(void *arg)
 {
 	(void)arg;
 	near_percpu_free(peak);
-	if (near_percpu_alloc(&peak, sizeof(uint64_t), sizeof(uint64_t)))
+	if (near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &peak))
 		abort();
 	highest = 0;
 }

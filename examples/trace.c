@@ -70,7 +70,8 @@ int main(int argc, char **argv)
 
 	if (child == 0)
 		run_shop(argc > 1 ? argv[1] : NULL);
-	waitpid(child, &status, 0);
+	if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status))
+		return 1;
 	printf("the shop was killed by signal %d\n", WTERMSIG(status));
 	return 0;
 }

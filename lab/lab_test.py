@@ -145,6 +145,14 @@ class Plan(unittest.TestCase):
                 boots = plan.make(tests, ["x86_64", "newest", "many"], quick)
             self.assertEqual([{test.name for test in boot.tests} for boot in boots], [names])
 
+    def test_quick_takes_the_second_number(self):
+        tests = table.parse("name yes many 60 A=20|5;B=x prog --seconds 60|10 1 @\n", MACHINES)
+        for quick, line in ((True, "A=5\tB=x\t--\t/prog\t--seconds\t10\t1\t7"),
+                            (False, "A=20\tB=x\t--\t/prog\t--seconds\t60\t1\t7")):
+            with mock.patch.object(plan, "QUICK", (("x86_64", "newest", "many"),)):
+                boot_, = plan.make(tests, ["x86_64", "newest", "many"], quick)
+            self.assertEqual(boot_.tests[0].plan("7"), "run\tname\t60\t" + line)
+
     def test_a_machine_with_another_cpu(self):
         emulator = mock.Mock(**{"program.return_value": "qemu", "firmware.return_value": []})
         kernel = kernels.Kernel("aarch64", "6.12", "6.12.1", Path("image"))

@@ -70,7 +70,7 @@ def make(tests, words, quick):
                     continue
                 if not wanted or not _is_possible(arch, kernel, machine):
                     continue
-                mine = tuple(test for test in tests if machine in test.machines and
+                mine = tuple(test.resolved(quick) for test in tests if machine in test.machines and
                              selection.has("test", test.name) and
                              (machine in test.quick or not quick))
                 if mine:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The list of tests: one a line, see the head of `list`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import re
 
 from problem import Problem
@@ -21,6 +21,13 @@ class Test:
         """What of the command must be in the machine: a path there begins with a slash."""
         return [self.command[0], *(word[1:] for word in self.command[1:]
                                    if word.startswith("/"))]
+
+    def resolved(self, quick):
+        """With one number of each pair LONG|SHORT."""
+        def one(words):
+            return tuple(re.sub(r"\b(\d+)\|(\d+)\b", r"\2" if quick else r"\1", word)
+                         for word in words)
+        return replace(self, settings=one(self.settings), command=one(self.command))
 
     def plan(self, kernel):
         """The line for init."""

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock of libatomic (src/atomic/table.h, wait.c, locks.c) in Promela: each access to its word, to `waiters` and to
- * `waking` is one step. The store that releases a lock stays in the CPU's store buffer, which only its own thread sees,
- * until the CPU happens to write it, the thread executes an atomic instruction or a system call, or a waiter's barrier
- * (`fence`) runs. With FENCED, unlockers write it at once, and waiters have no barrier: where membarrier is missing.
+/* A lock of libatomic (src/atomic/table.h, atomic_wait.c, locks.c) in Promela: each access to its word, to `waiters`
+ * and to `waking` is one step. The store that releases a lock stays in the CPU's store buffer, which only its own
+ * thread sees, until the CPU happens to write it, the thread executes an atomic instruction or a system call, or a
+ * waiter's barrier (`fence`) runs. With FENCED, unlockers write it at once, and waiters have no barrier: where
+ * membarrier is missing.
  *
  * By default three threads take one lock SECTIONS times each. With MANY, thread 0 takes both of two locks, as an
  * operation on a large object does; thread 2 takes the second, then the first, which it holds until thread 1 has

@@ -4,7 +4,7 @@
  * There are three objects of two words: X under locks 0 and 1, Y under lock 2, Z under lock 1. Each operation exchanges
  * an object's value for a value of its own, one bit, word by word. Thread 0 operates on X; a handler, which operates on X
  * or Z, may interrupt it at any step, and with AGAIN a second one on OTHER. Another thread, without a handler, operates on
- * OTHER, by default Z. If OTHER is Y, it copies the old value before it publishes its section (`change` in locked.c), and
+ * OTHER, by default Z. If OTHER is Y, it copies the old value before it publishes its section (`object_change` in locked.c), and
  * it has a handler, which operates on Y, too, or with AGAIN two; the handler of thread 0 then operates on X or Y, and waits
  * for that thread. Each access to a lock, a section or a word of an object is a step of its own, except
  * those that a handler makes to a section that it interrupted: it has blocked signals, and holds the section's locks.

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* near_lock (src/ground/lock.c) in Promela: every access to the word is one step.
+/* near_lock (src/base/lock.c) in Promela: every access to the word is one step.
  *
  * Each thread locks SECTIONS times, and stops being a user of the lock inside its last section. The
  * last user frees the memory after its unlock: any access to the word from then on is an error.
  *
  * Checked: mutual exclusion; no access to freed memory; the word is free at the end; no thread
  * sleeps forever (no deadlock state); every execution ends (no cycle). Unless HARM_ONLY is given,
- * so are the invariants of the argument in src/ground/lock.c.
+ * so are the invariants of the argument in src/base/lock.c.
  *
  * Left out: spurious failures of a CAS (the C code repeats it with the same values), and the number
  * of attempts of a spinner: a failed attempt changes nothing, so one represents all.
  *
- * The broken variants, each of which violates one argument of src/ground/lock.c:
+ * The broken variants, each of which violates one argument of src/base/lock.c:
  *   PLAIN_LOCK       the fast path loads, then stores
  *   TRUST_WAKE       a return from FUTEX_WAIT counts as owning the lock
  *   SLEEP_UNCOUNTED  a waiter sleeps without being counted

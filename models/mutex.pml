@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex (src/locks/mutex.c, src/locks/mutex_unlock.c) in Promela: every access to the word is one step, as are the taking of the
+/* near_mutex (src/locks/mutex.c) in Promela: every access to the word is one step, as are the taking of the
  * bucket's lock and what is done to the queue under it.
  *
  * Each thread locks SECTIONS times, and stops being a user of the mutex inside its last section.

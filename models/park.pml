@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parking lot (src/parking/lot.c, src/parking/cancel.c) in Promela: one waiter and all events
+/* The parking lot (src/parking: lot.c, sleep.c, cancel.c) in Promela: one waiter and all events
  * that concern it.
  *
  * The sleeper parks on address 0, ROUNDS times, with a new waiter each time. Movers take it from

@@ -20,11 +20,13 @@ from layers import INCLUDE, lines_of, resolve  # noqa: E402
 NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging|\.ci)/.*|dev"
                       r"|[^/]*\.md|LICENSE")
 # What else an area's own tests are.
-MORE = {"arch": ("emu", "torture", "compile", "check"), "percpu": ("emu", "storm", "check"),
-        "kernel": ("emu",), "malloc": ("dropin", "bench_malloc"), "atomic": ("bench_atomic",),
-        "check": ("tool",), "tool": ("bench_malloc", "bench_atomic"),
+MORE = {"arch": ("emulator", "torture", "compile", "check"),
+        "percpu": ("emulator", "stress", "check"), "region": ("emulator", "stress"),
+        "kernel": ("emulator",), "malloc": ("dropin", "bench_malloc"),
+        "atomic": ("bench_atomic",), "check": ("tool",),
+        "tool": ("bench_malloc", "bench_atomic"),
         "bench": ("tool", "bench_malloc", "bench_atomic")}
-EVERY_TEST = {"all", "test:support", "test:cmocka", "test:ops", "test:trap"}
+EVERY_TEST = {"all", "test:support", "test:cmocka", "test:operations"}
 
 
 def public_headers():
@@ -42,10 +44,10 @@ def areas_of(path, headers):
     parts = Path(path).parts
     if NO_TESTS.fullmatch(path):
         return set()
-    if path.startswith("include/nearcpu/arch/"):
+    if path.startswith("include/nearcpu/detail/arch/"):
         return {"arch"}
     if path.startswith("include/nearcpu/"):
-        return headers.get(parts[-1]) or {"all"}
+        return headers.get(path.removeprefix("include/nearcpu/")) or {"all"}
     if parts[0] == "src" and len(parts) > 2:
         return {parts[1]}
     if path.startswith("tools/nearcpu/check/"):
@@ -90,7 +92,7 @@ def pattern(areas, own):
         return ".*"
     names = {area.removeprefix("test:") for area in areas}
     for area in areas:
-        if area in own or area in ("arch", "percpu", "kernel", "malloc", "atomic"):
+        if area in own or area in ("arch", "region", "percpu", "kernel", "malloc", "atomic"):
             names |= set(MORE.get(area, ()))
         if area in ("check", "bench"):
             names.add("tool")

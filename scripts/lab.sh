@@ -23,8 +23,8 @@ stress() {
 
 # What was explored and checked before, the proofs do not rely on: records are for the tests.
 #
-# emulator_runs: the runs of tests/emu/emu_test.py, as lines: name ; arguments. Clang compiles for
-# each CPU for which there is a C library; a script in build/proof stands for it.
+# emulator_runs: the runs of tests/emulator/emu_test.py, as lines: name ; arguments. Clang
+# compiles for each CPU for which there is a C library; a script in build/proof stands for it.
 emulator_runs() {
 	local cpu compiler gcc=() part
 	mkdir -p build/proof
@@ -61,7 +61,8 @@ prove() {
 	local name=$1 log=$LOGS/proof-$1.log began=$SECONDS status=0 python=/usr/bin/python3
 	shift
 	[[ -x $python ]] || python=python3 # Debian's has Debian's modules
-	NEAR_TEST_TURN=all JOBS=1 "$python" tests/emu/emu_test.py "$@" >"$log" 2>&1 || status=$?
+	NEAR_TEST_TURN=all JOBS=1 "$python" tests/emulator/emu_test.py "$@" >"$log" 2>&1 ||
+		status=$?
 	if ((status == 0)); then
 		echo "ok $name: $(tail -n 1 "$log" | cut -c 1-60)... $((SECONDS - began)) s"
 	else
@@ -83,7 +84,7 @@ prove_all() {
 	wait
 }
 
-records() { cksum models/checked tests/emu/explored/* 2>/dev/null || true; }
+records() { cksum models/checked tests/emulator/explored/* 2>/dev/null || true; }
 
 # Explores and checks everything, also what the records have, without any bound. The emulator's
 # programs do not depend on a preset.

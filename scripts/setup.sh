@@ -9,13 +9,14 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf
 TEST_PACKAGES=(g++ git libcmocka-dev libgtest-dev python3 python3-pyelftools
 	python3-unicorn python3-distutils make groff-base)
 # For the matrix: compilers, emulators, checkers of programs, models and sources, readers.
-MATRIX_PACKAGES=(gnuplot-nox clang libclang-rt-dev valgrind
+MATRIX_PACKAGES=(clang libclang-rt-dev valgrind
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
+	gcc-i686-linux-gnu g++-i686-linux-gnu libc6-dev-i386-cross
 	qemu-user-static musl-tools spin relacy-dev doxygen clang-format clang-tidy
 	shellcheck codespell mmdebstrap babeltrace2 python3-bt2 systemtap-sdt-dev)
 # Comparison libraries of the benchmarks, which report those that are missing.
-BENCH_PACKAGES=(g++ gnuplot-nox)
+BENCH_PACKAGES=(g++)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
 	liburcu-dev linux-perf libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0)
 # For the rows of bench trace. One has a daemon: ./dev bench alone installs them.

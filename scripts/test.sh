@@ -25,6 +25,8 @@ MATRIX=(
 	"riscv64;riscv64;;;1/2;60;cross build, static, run by qemu-user"
 	"musl;musl;;headers|once;;120;musl-gcc"
 	"generic;generic;plain;storm|once;1/2;60;as on a CPU for which no sequences are known"
+	"i686;i686;qemu;storm|once;0/2;40;as a program of 32 bits"
+	"time64;i686-time64;qemu;storm|once;1/2;40;the same with a time_t of 64 bits"
 	"models;-;models;;;80;the protocols, model-checked; broken variants must be caught"
 	"lint;-;tests/lint/lint.sh --light;;;15;formatting and the house rules"
 )
@@ -298,8 +300,10 @@ cmd_test() {
 	[[ $action = run_modes ]] || { "$action" && return; }
 	turn=${turn:-$(default_turn)}
 	[[ -z $since ]] || select_changed "$since"
-	[[ -z $matrix ]] ||
+	if [[ $matrix ]]; then
 		mapfile -t modes < <(grep -vxF -f <(tr ' ' '\n' <<<"${but:- }") <<<"$known")
+		((${#modes[@]} > 0)) || bad_usage "--but leaves no mode"
+	fi
 	((${#modes[@]} > 0)) || modes=(machine)
 	if [[ ${modes[*]} = machine ]]; then ensure_packages test; else ensure_packages matrix; fi
 	mkdir -p "$LOGS"

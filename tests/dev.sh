@@ -197,7 +197,8 @@ runs "machine-main.* -L ^(in_locks|in_queue|in_rcu|in_trace)\\$ -LE ^(.*|rseq_of
 	--changed --turn 0
 runs "gcc-main.* -L ^(in_locks)" --changed --turn 0
 runs "build/tsan .*-L ^(in_locks)" --changed --turn 0
-! grep -qE "in_percpu|in_emu|build/(clang|musl)" "$dir/calls" || wrong "too much: $(<"$dir/calls")"
+! grep -qE "in_percpu|in_emulator|build/(clang|musl)" "$dir/calls" ||
+	wrong "too much: $(<"$dir/calls")"
 git commit -q -a -m two
 runs "in_locks" --changed=HEAD~1
 echo >"$dir/models/new.pml"
@@ -236,6 +237,8 @@ refused "chooses the modes" --changed --matrix
 refused "one part of --matrix" --matrix --only gcc
 refused "is of --matrix" --but gcc
 refused "no mode ''" --matrix --but
+mapfile -t all < <("$dir/dev" test --list | sed 's/ .*//;s/^/--but\n/')
+refused "leaves no mode" --matrix "${all[@]}"
 refused "turns are of" --turn 3
 refused "turns are of" --all
 refused "takes a number" --matrix --turn
@@ -246,9 +249,9 @@ GIT_CEILING_DIRECTORIES=${dir%/*} refused "needs a git repository" --changed
 
 # All proofs: the emulator's for each CPU and compiler, its mutants, the models; then, what has
 # changed.
-mkdir -p "$dir/tests/emu/explored"
+mkdir -p "$dir/tests/emulator/explored"
 for name in gcc aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc clang; do stub "$name"; done
-cat >"$dir/tests/emu/emu_test.py" <<'EOF'
+cat >"$dir/tests/emulator/emu_test.py" <<'EOF'
 import os, subprocess, sys, time
 words = [os.environ.get("NEAR_TEST_TURN", ""), *sys.argv[1:]]
 with open("calls", "a") as file:
@@ -257,7 +260,7 @@ if os.path.exists("slow"):
     time.sleep(2)
     open("survived", "w")
 if "--faults=3" in words:
-    open("tests/emu/explored/faults_3", "w")
+    open("tests/emulator/explored/faults_3", "w")
 sys.exit(os.path.exists("wrong") and "riscv64" in words)
 EOF
 printf '#!/bin/sh\necho "models $*" >>calls\necho "3 checked, 0 failed, 0 skipped"\n' \
@@ -276,7 +279,7 @@ proves() {
 	done
 }
 proves 0 "everything is proved" "^models $" \
-	"commit what has changed: tests/emu/explored/faults_3" \
+	"commit what has changed: tests/emulator/explored/faults_3" \
 	"emulator all build/proof $(uname -m) gcc" \
 	"emulator all --faults=5 .* riscv64 riscv64-linux" \
 	"emulator all build/proof/clang aarch64 build/proof/clang-aarch64" "ok riscv64-clang"

@@ -58,12 +58,12 @@ report "has a wait, and does not mention siglongjmp" < <(
 
 # As `key:value` or, where any number or text will do, `key:`.
 keys_in_tables() {
-	find src \( -name conf.c -o -name stats.c \) -exec cat {} + |
+	find src \( -name '*conf.c' -o -name '*stats.c' \) -exec cat {} + |
 		sed -nE 's/^\t\{"([a-z_]+)", "?([a-z0-9]*|NEAR__CONF_[A-Z]+)"?, .*/\1:\2/p' |
 		sed 's/NEAR__CONF_.*//' | sort -u
 }
 keys_in_command() {
-	sed -nE 's/^\t\{"([a-z_]+)", "([^"]*)"\},/\1|\2/p' tools/nearcpu/run/settings.c |
+	sed -nE 's/^\t\{"([a-z_]+)", "([^"]*)"\},/\1|\2/p' tools/nearcpu/common/settings.c |
 		awk -F '|' '{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
 		sort -u
 }
@@ -75,9 +75,9 @@ keys_in_page() {
 			{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
 		sort -u
 }
-report "is a setting, and not in tools/nearcpu/run/settings.c" < <(comm -23 <(keys_in_tables) \
+report "is a setting, and not in tools/nearcpu/common/settings.c" < <(comm -23 <(keys_in_tables) \
 	<(keys_in_command))
-report "is in tools/nearcpu/run/settings.c, and no setting" < <(comm -13 <(keys_in_tables) \
+report "is in tools/nearcpu/common/settings.c, and no setting" < <(comm -13 <(keys_in_tables) \
 	<(keys_in_command))
 report "is a setting, and not in nearcpu(7)" < <(comm -23 <(keys_in_tables) <(keys_in_page))
 report "is in nearcpu(7), and no setting" < <(comm -13 <(keys_in_tables) <(keys_in_page))

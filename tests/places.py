@@ -29,7 +29,7 @@ def parts():
     text = text.replace(";BEHIND;", ";" + re.search(r"^BEHIND='(.*)'$", text, re.M)[1] + ";")
     found = {}
     for part, preset, wanted, without in re.findall(
-            r'^\t"(\w+);(\w+);([^;]*);([^;]*);', text, re.M):
+            r'^\t"(\w+);(\w[\w-]*);([^;]*);([^;]*);', text, re.M):
         found[part] = (preset, re.compile(wanted or ".*"), re.compile(without or "(?!)"))
     return found
 

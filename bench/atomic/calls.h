@@ -7,7 +7,7 @@
 #ifndef BENCH_ATOMIC_CALLS_H
 #define BENCH_ATOMIC_CALLS_H
 
-#include "library.h"
+#include "atomic/library.h"
 
 #include <string.h>
 
@@ -111,10 +111,7 @@ INLINE void call_add(enum kind kind, void *p, uint32_t n)
 /* Numbers are stored and compared modulo the range of the object. They are written and read by
  * whole words, as the fields of a struct are: a word that is written in halves and then read as a
  * whole costs the CPU more than many of the operations here. */
-INLINE uint32_t number_mask(size_t size)
-{
-	return UINT32_MAX >> (size < 4 ? 32 - 8 * size : 0);
-}
+INLINE uint32_t number_mask(size_t size) { return UINT32_MAX >> (size < 4 ? 32 - 8 * size : 0); }
 
 INLINE uint64_t word_at(const char *value, size_t size, bool last)
 {

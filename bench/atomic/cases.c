@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The cases: where their objects are, and what these must contain at the end. */
-#define _GNU_SOURCE
-#include "cases.h"
+#include "atomic/cases.h"
 
 #include <stdlib.h>
 
@@ -69,10 +68,7 @@ bool cases_choose(const char *name)
 	return selected.loops.work;
 }
 
-static bool is_apart(void)
-{
-	return selected.place == AT_APART || selected.place == AT_BESIDE;
-}
+static bool is_apart(void) { return selected.place == AT_APART || selected.place == AT_BESIDE; }
 
 static void *checked(void *memory)
 {

@@ -12,8 +12,8 @@
 #ifndef BENCH_ATOMIC_CASES_H
 #define BENCH_ATOMIC_CASES_H
 
-#include "../locks/window.h"
-#include "calls.h"
+#include "locks/window.h"
+#include "atomic/calls.h"
 
 enum op { OP_LOAD, OP_STORE, OP_EXCHANGE, OP_CAS, OP_ADD, OP_MOSTLY, OP_LIST, OPS };
 enum place { AT_LINE, AT_APART, AT_BESIDE, AT_SPLIT, AT_MALLOC, AT_GENERIC, AT_ALONE, PLACES };

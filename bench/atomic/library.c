@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads the library that is measured from its file. */
-#define _GNU_SOURCE
-#include "library.h"
+#include "atomic/library.h"
 
-#include "../locks/window.h"
+#include "locks/window.h"
 
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NAME "libatomic.so.1"
 
 struct library library;
 
-static void *find(void *file, const char *name)
+static void *symbol_find(void *file, const char *name)
 {
 	void *f = dlsym(file, name);
 
@@ -26,24 +20,21 @@ static void *find(void *file, const char *name)
 }
 
 /* A function pointer has the size of the result of dlsym. */
-static void set(void *pointer, void *f)
-{
-	memcpy(pointer, &f, sizeof(f));
-}
+static void set(void *pointer, void *f) { memcpy(pointer, &f, sizeof(f)); }
 
 #define FIND_SIZED(n, type)                                                                        \
-	set(&library.load_##n, find(file, "__atomic_load_" #n));                                   \
-	set(&library.store_##n, find(file, "__atomic_store_" #n));                                 \
-	set(&library.exchange_##n, find(file, "__atomic_exchange_" #n));                           \
-	set(&library.cas_##n, find(file, "__atomic_compare_exchange_" #n));                        \
-	set(&library.add_##n, find(file, "__atomic_fetch_add_" #n));
+	set(&library.load_##n, symbol_find(file, "__atomic_load_" #n));                            \
+	set(&library.store_##n, symbol_find(file, "__atomic_store_" #n));                          \
+	set(&library.exchange_##n, symbol_find(file, "__atomic_exchange_" #n));                    \
+	set(&library.cas_##n, symbol_find(file, "__atomic_compare_exchange_" #n));                 \
+	set(&library.add_##n, symbol_find(file, "__atomic_fetch_add_" #n));
 
-static void take(void *file)
+static void library_take(void *file)
 {
-	set(&library.load, find(file, "__atomic_load"));
-	set(&library.store, find(file, "__atomic_store"));
-	set(&library.exchange, find(file, "__atomic_exchange"));
-	set(&library.cas, find(file, "__atomic_compare_exchange"));
+	set(&library.load, symbol_find(file, "__atomic_load"));
+	set(&library.store, symbol_find(file, "__atomic_store"));
+	set(&library.exchange, symbol_find(file, "__atomic_exchange"));
+	set(&library.cas, symbol_find(file, "__atomic_compare_exchange"));
 	LIBRARY_SIZES(FIND_SIZED)
 }
 
@@ -56,30 +47,18 @@ void library_take_gcc(void)
 		window_give_up("missing", NAME " was not found (package libatomic1)");
 	if (dlsym(file, "near__atomic_locks"))
 		window_give_up("missing", NAME " is this library here, not GCC's");
-	take(file);
-}
-
-static void *open_beside(const char *from, const char *dir)
-{
-	char path[2 * PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s%s%s/" NAME, from, *from ? "/" : "", dir);
-	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	library_take(file);
 }
 
 /* Searches the build tree, then the installation, both relative to this program. */
 static void *open_own(void)
 {
-	char dir[PATH_MAX] = ".";
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
-	void *file;
+	const char *installed = NEAR_ATOMIC_DIR "/" NAME;
+	void *file = dlopen(beside("../libatomic/" NAME), RTLD_NOW | RTLD_LOCAL);
 
-	if (n > 0) {
-		dir[n] = 0;
-		*strrchr(dir, '/') = 0;
-	}
-	file = open_beside(dir, "../libatomic");
-	return file ? file : open_beside(NEAR_ATOMIC_DIR[0] == '/' ? "" : dir, NEAR_ATOMIC_DIR);
+	if (file)
+		return file;
+	return dlopen(*installed == '/' ? installed : beside(installed), RTLD_NOW | RTLD_LOCAL);
 }
 
 void library_take_near(void)
@@ -92,5 +71,5 @@ void library_take_near(void)
 						  "loaded"
 						: NAME " of this library was not found where this "
 						       "command is");
-	take(file);
+	library_take(file);
 }

@@ -10,7 +10,7 @@
  * link is in a node, and nodes are never freed: an insertion gives the thread's node to the list, a
  * removal gets one from it. So each node belongs to a thread or to the list, and each thread has
  * one when it needs one. A removal always finds an element, as more were inserted. */
-#include "cases.h"
+#include "atomic/cases.h"
 
 #include <stdlib.h>
 
@@ -117,25 +117,10 @@ INLINE void loop(struct window_thread *t, enum kind kind, bool timed)
 	t->done = me.operations;
 }
 
-static void work_16(struct window_thread *t)
-{
-	loop(t, SIZED_16, false);
-}
-
-static void timed_16(struct window_thread *t)
-{
-	loop(t, SIZED_16, true);
-}
-
-static void work_24(struct window_thread *t)
-{
-	loop(t, GENERIC_24, false);
-}
-
-static void timed_24(struct window_thread *t)
-{
-	loop(t, GENERIC_24, true);
-}
+static void work_16(struct window_thread *t) { loop(t, SIZED_16, false); }
+static void timed_16(struct window_thread *t) { loop(t, SIZED_16, true); }
+static void work_24(struct window_thread *t) { loop(t, GENERIC_24, false); }
+static void timed_24(struct window_thread *t) { loop(t, GENERIC_24, true); }
 
 struct loops list_loops(enum kind kind)
 {

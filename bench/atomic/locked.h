@@ -9,7 +9,7 @@
  * release(l)        releases it
  * IS_FREE(type, p)  whether the object needs no lock, as one instruction changes it
  */
-#include "library.h"
+#include "atomic/library.h"
 
 #include <string.h>
 
@@ -118,37 +118,21 @@ LIBRARY_SIZES(LOCKED_CHANGES)
 /* A generic call for an object that needs no lock, and whose size has functions of its own, calls
  * these. */
 
+#define FREE(n, type, ...)                                                                         \
+	if (size == (n) && IS_FREE(type, p)) {                                                     \
+		type one;                                                                          \
+                                                                                                   \
+		__VA_ARGS__;                                                                       \
+	}
 #define LOAD_FREE(n, type)                                                                         \
-	if (size == (n) && IS_FREE(type, p)) {                                                     \
-		type value = NAME(load_##n)(p, order);                                             \
-                                                                                                   \
-		memcpy(out, &value, n);                                                            \
-		return;                                                                            \
-	}
+	FREE(n, type, one = NAME(load_##n)(p, order); memcpy(out, &one, n); return )
 #define STORE_FREE(n, type)                                                                        \
-	if (size == (n) && IS_FREE(type, p)) {                                                     \
-		type one;                                                                          \
-                                                                                                   \
-		memcpy(&one, value, n);                                                            \
-		NAME(store_##n)(p, one, order);                                                    \
-		return;                                                                            \
-	}
+	FREE(n, type, memcpy(&one, value, n); NAME(store_##n)(p, one, order); return )
 #define EXCHANGE_FREE(n, type)                                                                     \
-	if (size == (n) && IS_FREE(type, p)) {                                                     \
-		type one;                                                                          \
-                                                                                                   \
-		memcpy(&one, value, n);                                                            \
-		one = NAME(exchange_##n)(p, one, order);                                           \
-		memcpy(out, &one, n);                                                              \
-		return;                                                                            \
-	}
+	FREE(n, type, memcpy(&one, value, n); one = NAME(exchange_##n)(p, one, order);             \
+	     memcpy(out, &one, n); return )
 #define CAS_FREE(n, type)                                                                          \
-	if (size == (n) && IS_FREE(type, p)) {                                                     \
-		type one;                                                                          \
-                                                                                                   \
-		memcpy(&one, value, n);                                                            \
-		return NAME(cas_##n)(p, expected, one, order, failed);                             \
-	}
+	FREE(n, type, memcpy(&one, value, n); return NAME(cas_##n)(p, expected, one, order, failed))
 
 static void NAME(load)(size_t size, const void *p, void *out, int order)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The loops: one for each operation and kind of object, and each twice, with and without a clock
  * around the operation. Values that are written differ from one to the next. */
-#include "cases.h"
+#include "atomic/cases.h"
 
 #define VALUES 16 /* of a thread, stored in turn: each was written long before it is read again */
 
@@ -34,10 +34,7 @@ STEP step_load(STEP_ARGS)
 	me->wrong |= number_is_torn(room->out, size);
 }
 
-STEP step_store(STEP_ARGS)
-{
-	call_store(kind, size, me->object, next_value(me, room, kind, size));
-}
+STEP step_store(STEP_ARGS) { call_store(kind, size, me->object, next_value(me, room, kind, size)); }
 
 STEP step_exchange(STEP_ARGS)
 {
@@ -132,7 +129,4 @@ static const struct loops all[OPS][KINDS] = {
 	[OP_ADD] = {SIZED_KINDS(ENTRY, add)},         [OP_MOSTLY] = {ALL_KINDS(ENTRY, mostly)},
 };
 
-struct loops loops_of(enum op op, enum kind kind)
-{
-	return all[op][kind];
-}
+struct loops loops_of(enum op op, enum kind kind) { return all[op][kind]; }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program does without such a library: a plain struct, and a pthread_mutex for each object.
  * This is less than such a library does, as each object has its own lock. */
-#include "library.h"
+#include "atomic/library.h"
 
-#include "../locks/window.h"
+#include "locks/window.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,6 +37,6 @@ static inline LOCK *lock_of(const void *p)
 #define release pthread_mutex_unlock
 #define NAME(f) mutex_##f
 #define IS_FREE(type, p) (sizeof(type) == 0)
-#include "locked.h"
+#include "atomic/locked.h"
 
 const struct library library_mutex = LIBRARY_OF(mutex);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of nearcpu-atomics: the same loops, through the functions of different libraries. */
-#include "cases.h"
+#include "atomic/cases.h"
 
 #define DEFAULT_CASE "24-load"
 
-static void begin(struct window *w)
+static void atomic_begin(struct window *w)
 {
 	if (!selected.loops.work)
 		cases_choose(DEFAULT_CASE);
@@ -12,24 +12,17 @@ static void begin(struct window *w)
 	cases_begin(w);
 }
 
-static void work(struct window_thread *t)
-{
-	selected.loops.work(t);
-}
-
-static void timed(struct window_thread *t)
-{
-	selected.loops.timed(t);
-}
+static void atomic_work(struct window_thread *t) { selected.loops.work(t); }
+static void timed(struct window_thread *t) { selected.loops.timed(t); }
 
 #define ROW(name, label, how)                                                                      \
 	static void name##_init(struct window *w)                                                  \
 	{                                                                                          \
 		how;                                                                               \
-		begin(w);                                                                          \
+		atomic_begin(w);                                                                   \
 	}                                                                                          \
-	static const struct window_row name##_row = {                                              \
-		label, 0, name##_init, work, timed, false, 0, 0, cases_choose, cases_check};
+	static WINDOW_ROW(name##_row, label, name##_init, atomic_work, timed,                      \
+			  .choose = cases_choose, .check = cases_check)
 
 ROW(gcc, "gcc", library_take_gcc())
 ROW(spin, "compiler-rt", library = library_spin)

@@ -3,7 +3,7 @@
  * libclang_rt.builtins: its algorithm, not its code. 1,024 words without padding, found by two
  * parts of the address; a thread that finds a word taken retries without limit. An aligned object
  * that the compiler knows to be lock-free takes no lock. */
-#include "library.h"
+#include "atomic/library.h"
 
 #define LOCK uintptr_t
 #define LOCKS 1024
@@ -26,14 +26,11 @@ static inline void take(LOCK *lock)
 		unlocked = 0;
 }
 
-static inline void release(LOCK *lock)
-{
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
+static inline void release(LOCK *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 
 #define NAME(f) spin_##f
 #define IS_FREE(type, p)                                                                           \
 	(__atomic_always_lock_free(sizeof(type), 0) && (uintptr_t)(p) % sizeof(type) == 0)
-#include "locked.h"
+#include "atomic/locked.h"
 
 const struct library library_spin = LIBRARY_OF(spin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The row of absl::Mutex, a module of nearcpu-locks. */
-#include "window.h"
+#include "locks/window.h"
 
 #include <absl/synchronization/mutex.h>
 #include <new>
@@ -8,24 +8,13 @@
 namespace
 {
 
-void init_absl(absl::Mutex *m)
-{
-	new (m) absl::Mutex;
-}
+void acquire(absl::Mutex *m) { m->Lock(); }
 
-void acquire(absl::Mutex *m)
-{
-	m->Lock();
-}
-
-void release(absl::Mutex *m)
-{
-	m->Unlock();
-}
+void release(absl::Mutex *m) { m->Unlock(); }
 
 } /* namespace */
 
 extern "C" {
 extern const struct window_row window_row;
 }
-LOCK_ROW(window_row, "absl", absl::Mutex, init_absl, acquire, release)
+LOCK_ROW(window_row, "absl", absl::Mutex, new (lock) absl::Mutex, acquire, release)

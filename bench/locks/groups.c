@@ -2,15 +2,13 @@
 /* Rows of nearcpu-locks in which one thread wakes all others: barriers, and broadcasts of a
  * condition variable. An operation is a wait of one thread. A window ends with the round in which
  * the first thread sees that it is over, as a round needs all threads. */
-#define _GNU_SOURCE
-#include "rows.h"
+#include "bench.h"
+#include "locks/rows.h"
 
 #include <nearcpu/barrier.h>
 #include <nearcpu/cond.h>
 #include <nearcpu/mutex.h>
 #include <pthread.h>
-#include <sched.h>
-#include <string.h>
 
 #define NEVER UINT64_MAX
 
@@ -25,16 +23,8 @@ static bool choose(const char *name)
 /* The n-th thread to the n-th CPU of this process, over and over. */
 static void pin(unsigned n)
 {
-	cpu_set_t all, one;
-
-	if (!is_pinned || sched_getaffinity(0, sizeof(all), &all))
-		return;
-	n %= (unsigned)CPU_COUNT(&all);
-	CPU_ZERO(&one);
-	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && n-- == 0)
-			CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	if (is_pinned)
+		bench_pin(bench_allowed_cpu(n));
 }
 
 /* ---- barriers ---- */
@@ -63,10 +53,6 @@ static uint64_t last_round __attribute__((aligned(LINE)));
 		t->done = round;                                                                   \
 	}
 
-#define GROUP_ROW(row, label)                                                                      \
-	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed,              \
-				       false, 0, 0,          choose,     0};
-
 #define BARRIER_ROW(row, label, type, wait)                                                        \
 	BARRIER_LOOP(row##_work, type, wait, false)                                                \
 	BARRIER_LOOP(row##_timed, type, wait, true)                                                \
@@ -94,7 +80,7 @@ static struct {
 	bool over;
 } sent __attribute__((aligned(LINE)));
 
-#define COND_ROW(row, label, mutex_type, cond_type, lock, unlock, wait, signal, broadcast, ...)    \
+#define COND_ROW(row, label, mutex_type, cond_type, x, ...)                                        \
 	static struct {                                                                            \
 		mutex_type mutex;                                                                  \
 		cond_type next, all;                                                               \
@@ -109,17 +95,17 @@ static struct {
 	{                                                                                          \
 		unsigned others = t->window->threads - 1;                                          \
                                                                                                    \
-		lock(&row##_of.mutex);                                                             \
+		x##_mutex_lock(&row##_of.mutex);                                                   \
 		while (!sent.over) {                                                               \
 			sent.over = window_is_over(t->window);                                     \
 			sent.received = 0;                                                         \
 			sent.round++;                                                              \
-			broadcast(&row##_of.next);                                                 \
+			x##_cond_broadcast(&row##_of.next);                                        \
 			while (sent.received < others)                                             \
-				wait(&row##_of.all, &row##_of.mutex);                              \
+				x##_cond_wait(&row##_of.all, &row##_of.mutex);                     \
 			t->done++;                                                                 \
 		}                                                                                  \
-		unlock(&row##_of.mutex);                                                           \
+		x##_mutex_unlock(&row##_of.mutex);                                                 \
 	}                                                                                          \
 	static void row##_loop(struct window_thread *t, bool timed)                                \
 	{                                                                                          \
@@ -128,36 +114,27 @@ static struct {
 			row##_send(t);                                                             \
 			return;                                                                    \
 		}                                                                                  \
-		lock(&row##_of.mutex);                                                             \
+		x##_mutex_lock(&row##_of.mutex);                                                   \
 		for (uint64_t round = 0; !sent.over || round < sent.round; t->done++) {            \
 			uint64_t began = timed ? window_ns() : 0;                                  \
                                                                                                    \
 			while (sent.round == round)                                                \
-				wait(&row##_of.next, &row##_of.mutex);                             \
+				x##_cond_wait(&row##_of.next, &row##_of.mutex);                    \
 			round = sent.round;                                                        \
 			if (timed)                                                                 \
 				window_note(began);                                                \
 			if (++sent.received == t->window->threads - 1)                             \
-				signal(&row##_of.all);                                             \
+				x##_cond_signal(&row##_of.all);                                    \
 		}                                                                                  \
-		unlock(&row##_of.mutex);                                                           \
+		x##_mutex_unlock(&row##_of.mutex);                                                 \
 	}                                                                                          \
-	static void row##_work(struct window_thread *t)                                            \
-	{                                                                                          \
-		row##_loop(t, false);                                                              \
-	}                                                                                          \
-	static void row##_timed(struct window_thread *t)                                           \
-	{                                                                                          \
-		row##_loop(t, true);                                                               \
-	}                                                                                          \
+	TWO_LOOPS(row)                                                                             \
 	GROUP_ROW(row, label)
 
-COND_ROW(row_pthread_cond, "pthread_cond", pthread_mutex_t, pthread_cond_t, pthread_mutex_lock,
-	 pthread_mutex_unlock, pthread_cond_wait, pthread_cond_signal, pthread_cond_broadcast,
+COND_ROW(row_pthread_cond, "pthread_cond", pthread_mutex_t, pthread_cond_t, pthread,
 	 pthread_mutex_init(&row_pthread_cond_of.mutex, NULL),
 	 pthread_cond_init(&row_pthread_cond_of.next, NULL),
 	 pthread_cond_init(&row_pthread_cond_of.all, NULL))
 
-COND_ROW(row_near_cond, "near-cond", struct near_mutex, struct near_cond, near_mutex_lock,
-	 near_mutex_unlock, near_cond_wait, near_cond_signal, near_cond_broadcast,
+COND_ROW(row_near_cond, "near-cond", struct near_mutex, struct near_cond, near,
 	 memset(&row_near_cond_of, 0, sizeof(row_near_cond_of)))

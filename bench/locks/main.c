@@ -10,27 +10,22 @@
  * nothing. --writes: of 1,000 sections. --stand-by: N more threads that wait. --rate: rounds of the
  * delay loop in a ns, from the answer of an earlier run: so that sections of all rows are of one
  * length. --case: which of several things a row does. */
-#define _GNU_SOURCE
-#include "window.h"
+#include "locks/window.h"
 
 #include <nearcpu/histogram.h>
 #include <getopt.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #define MAX_THREADS 9216
 #define STACK_BYTES ((size_t)64 * 1024)
 #define SETTLE_US 20000 /* for the waiting threads to fall asleep */
 
 static struct {
-	const struct window_row *row;
+	struct window_row row;
 	unsigned threads, window_ms, inside_ns, stand_by;
 	double rate;
 	const char *what;
@@ -63,14 +58,6 @@ __attribute__((noinline, aligned(64))) void window_rounds(uint32_t rounds)
 	}
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* By CPU time: on a busy machine the loop is interrupted again and again. */
 static double calibrate(void)
 {
@@ -78,11 +65,11 @@ static double calibrate(void)
 	double best = 0;
 
 	for (int i = 0; i < 20; i++) {
-		uint64_t began = cpu_ns();
+		uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		double rate;
 
 		window_spin(rounds);
-		rate = rounds / (double)(cpu_ns() - began);
+		rate = rounds / (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - began);
 		best = rate > best ? rate : best;
 	}
 	return best;
@@ -105,40 +92,26 @@ static void *start_work(void *arg)
 	return NULL;
 }
 
-static void start(struct start *s)
+static void locks_start(struct start *s)
 {
-	pthread_attr_t attr;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)PTHREAD_STACK_MIN);
-	if (pthread_create(&s->id, &attr, start_work, s))
+	if (start_thread(&s->id, STACK_BYTES + (size_t)PTHREAD_STACK_MIN, start_work, s))
 		window_give_up("error",
 			       "the system allows fewer threads (see ulimit -u and the limits "
 			       "of the control group); ask for fewer");
-	pthread_attr_destroy(&attr);
-}
-
-static uint64_t ns_of(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
 /* Adds `sign` times the clocks' times to the totals. */
 static void add_times(uint64_t sign)
 {
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
 	totals.wall_ns += sign * window_ns();
-	totals.user_ns += sign * ns_of(u.ru_utime);
-	totals.system_ns += sign * ns_of(u.ru_stime);
+	add_usage(RUSAGE_SELF, sign, &totals.user_ns, &totals.system_ns);
 }
 
 static const char *find_wrong(void)
 {
-	if (request.row->check)
-		return request.row->check(&window, threads);
-	if (!request.row->is_unlocked && totals.counted != window.count)
+	if (request.row.check)
+		return request.row.check(&window, threads);
+	if (!request.row.is_unlocked && totals.counted != window.count)
 		return "wrong result: two threads were in the section together";
 	return NULL;
 }
@@ -170,9 +143,9 @@ static void start_all(struct start *starts, unsigned all, void (*work)(struct wi
 
 		threads[i].window = &window;
 		threads[i].index = i;
-		starts[i] = (struct start){works ? work : request.row->stand_by, &threads[i],
+		starts[i] = (struct start){works ? work : request.row.stand_by, &threads[i],
 					   works ? barrier : NULL, 0};
-		start(&starts[i]);
+		locks_start(&starts[i]);
 		if (i == request.threads)
 			usleep(SETTLE_US);
 	}
@@ -220,7 +193,7 @@ static void run_threads(void (*work)(struct window_thread *t))
 		pthread_join(starts[i].id, NULL);
 	add_times(1);
 	for (unsigned i = request.threads; i < all; i++) {
-		request.row->end_stand_by(&threads[i]);
+		request.row.end_stand_by(&threads[i]);
 		pthread_join(starts[i].id, NULL);
 	}
 	pthread_barrier_destroy(&barrier);
@@ -233,7 +206,7 @@ static void run_window(void (*work)(struct window_thread *t))
 	memset(&totals, 0, sizeof(totals));
 	window.count = 0;
 	window.stop = 0;
-	request.row->init(&window);
+	request.row.init(&window);
 	if (window.alone)
 		run_alone(work);
 	else
@@ -241,22 +214,19 @@ static void run_window(void (*work)(struct window_thread *t))
 	add_up();
 }
 
-void window_record(uint64_t ns)
-{
-	near_histogram_record(&waits, ns);
-}
+void window_record(uint64_t ns) { near_histogram_record(&waits, ns); }
 
 static void print_waits(void)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	if (near_histogram_read(&waits, &s))
 		window_give_up("error", "not enough memory");
 	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
-	       (unsigned long long)near_snapshot_percentile(&s, 99).high,
-	       (unsigned long long)near_snapshot_percentile(&s, 99.9).high,
-	       (unsigned long long)near_snapshot_max(&s).high);
-	near_snapshot_free(&s);
+	       (unsigned long long)near_histogram_snapshot_percentile(&s, 99).high,
+	       (unsigned long long)near_histogram_snapshot_percentile(&s, 99.9).high,
+	       (unsigned long long)near_histogram_snapshot_max(&s).high);
+	near_histogram_snapshot_free(&s);
 }
 
 static void print_totals(const struct totals *t)
@@ -329,11 +299,25 @@ static bool read_options(int argc, char **argv)
 		return false;
 	for (unsigned i = 0; window_rows[i]; i++)
 		if (strcmp(window_rows[i]->name, argv[optind]) == 0)
-			request.row = window_rows[i];
-	return request.row &&
-	       (!request.what || (request.row->choose && request.row->choose(request.what))) &&
+			request.row = *window_rows[i];
+	return request.row.name &&
+	       (!request.what || (request.row.choose && request.row.choose(request.what))) &&
 	       read_number(argv[optind + 1], 1, MAX_THREADS / 2, &request.threads) &&
 	       read_number(argv[optind + 2], 1, 3600000, &request.window_ms);
+}
+
+static void load_row(struct window_row *row)
+{
+	const struct window_row *loaded = symbol_beside(row->module, row->symbol);
+
+	if (!loaded)
+		return;
+	row->missing = NULL;
+	row->init = loaded->init;
+	row->work = loaded->work;
+	row->timed = loaded->timed;
+	if (loaded->check)
+		row->check = loaded->check;
 }
 
 static void set_lengths(void)
@@ -352,9 +336,11 @@ int main(int argc, char **argv)
 
 	if (!read_options(argc, argv))
 		return wrong_usage(argv[0]);
-	if (request.row->missing)
-		window_give_up("missing", request.row->missing);
-	if (request.stand_by && !request.row->stand_by)
+	if (request.row.module)
+		load_row(&request.row);
+	if (request.row.missing)
+		window_give_up("missing", request.row.missing);
+	if (request.stand_by && !request.row.stand_by)
 		window_give_up("error", "this row has no waiting threads");
 	window.threads = request.threads;
 	threads = aligned_alloc(LINE, (request.threads + request.stand_by) * sizeof(*threads));
@@ -363,9 +349,9 @@ int main(int argc, char **argv)
 	if (request.rate <= 0)
 		request.rate = calibrate();
 	set_lengths();
-	run_window(request.row->work);
+	run_window(request.row.work);
 	first = totals;
-	run_window(request.row->timed);
+	run_window(request.row.timed);
 	print_totals(&first);
 	print_waits();
 	return fflush(stdout) ? 1 : 0;

@@ -3,16 +3,13 @@
  * address of its own, next to threads that sleep on others: what a lock of all sleepers costs
  * unrelated threads. One queue with one lock is what OpenBSD had until 2024,
  * 64 of them what it has since. */
-#define _GNU_SOURCE
-#include "window.h"
+#include "locks/window.h"
 
 #include <nearcpu/lock.h>
 #include <nearcpu/park.h>
 
 #include <linux/futex.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define MAX_THREADS 9216
 
@@ -23,20 +20,9 @@ static long futex(uint32_t *word, int op, uint32_t value)
 	return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-static uint32_t load(uint32_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-static void futex_sleep(uint32_t *word, uint32_t value)
-{
-	futex(word, FUTEX_WAIT_PRIVATE, value);
-}
-
-static void futex_wake(uint32_t *word)
-{
-	futex(word, FUTEX_WAKE_PRIVATE, 1);
-}
+static uint32_t word_load(uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static void futex_sleep(uint32_t *word, uint32_t value) { futex(word, FUTEX_WAIT_PRIVATE, value); }
+static void futex_wake(uint32_t *word) { futex(word, FUTEX_WAKE_PRIVATE, 1); }
 
 struct still {
 	uint32_t *word, value;
@@ -46,7 +32,7 @@ static bool is_still(void *arg)
 {
 	struct still *s = arg;
 
-	return load(s->word) == s->value;
+	return word_load(s->word) == s->value;
 }
 
 static void near_sleep(uint32_t *word, uint32_t value)
@@ -57,10 +43,7 @@ static void near_sleep(uint32_t *word, uint32_t value)
 	near_park(word, &how);
 }
 
-static void near_wake(uint32_t *word)
-{
-	near_unpark(word, 1, 0);
-}
+static void near_wake(uint32_t *word) { near_unpark(word, 1, 0); }
 
 /* Queues of waiters, each with a lock; as near_park without what it can do besides. */
 struct waiter {
@@ -78,7 +61,7 @@ static void queue_sleep(struct queue *q, uint32_t *word, uint32_t value)
 	struct waiter w = {NULL, word, 0}, **at = &q->first;
 
 	near_lock_lock(&q->lock);
-	if (load(word) != value) {
+	if (word_load(word) != value) {
 		near_lock_unlock(&q->lock);
 		return;
 	}
@@ -86,7 +69,7 @@ static void queue_sleep(struct queue *q, uint32_t *word, uint32_t value)
 		at = &(*at)->next;
 	*at = &w;
 	near_lock_unlock(&q->lock);
-	while (!load(&w.woken))
+	while (!word_load(&w.woken))
 		futex(&w.woken, FUTEX_WAIT_PRIVATE, 0);
 }
 
@@ -110,15 +93,8 @@ static void queue_wake(struct queue *q, uint32_t *word)
 	}
 }
 
-static void one_sleep(uint32_t *word, uint32_t value)
-{
-	queue_sleep(&queues[0], word, value);
-}
-
-static void one_wake(uint32_t *word)
-{
-	queue_wake(&queues[0], word);
-}
+static void one_sleep(uint32_t *word, uint32_t value) { queue_sleep(&queues[0], word, value); }
+static void one_wake(uint32_t *word) { queue_wake(&queues[0], word); }
 
 static struct queue *queue_of(const uint32_t *word)
 {
@@ -127,15 +103,8 @@ static struct queue *queue_of(const uint32_t *word)
 	return &queues[(ident ^ ident >> 6) & 63];
 }
 
-static void many_sleep(uint32_t *word, uint32_t value)
-{
-	queue_sleep(queue_of(word), word, value);
-}
-
-static void many_wake(uint32_t *word)
-{
-	queue_wake(queue_of(word), word);
-}
+static void many_sleep(uint32_t *word, uint32_t value) { queue_sleep(queue_of(word), word, value); }
+static void many_wake(uint32_t *word) { queue_wake(queue_of(word), word); }
 
 /* ---- threads ---- */
 
@@ -170,7 +139,7 @@ static uint32_t *partner_of(const struct window_thread *t)
 			SEND(wake, other);                                                         \
 		for (; !window_is_over(t->window); seen++) {                                       \
 			BEFORE;                                                                    \
-			while (load(mine) == seen)                                                 \
+			while (word_load(mine) == seen)                                            \
 				sleep(mine, seen);                                                 \
 			AFTER;                                                                     \
 			SEND(wake, other);                                                         \
@@ -184,16 +153,12 @@ static uint32_t *partner_of(const struct window_thread *t)
 	PARK_LOOP(row##_timed, sleep, wake, uint64_t began = window_ns(), window_note(began))      \
 	static void row##_stand_by(struct window_thread *t)                                        \
 	{                                                                                          \
-		while (load(&words[t->index].value) == 0)                                          \
+		while (word_load(&words[t->index].value) == 0)                                     \
 			sleep(&words[t->index].value, 0);                                          \
 	}                                                                                          \
-	static void row##_end(struct window_thread *t)                                             \
-	{                                                                                          \
-		SEND(wake, &words[t->index].value);                                                \
-	}                                                                                          \
-	static const struct window_row row = {label,       0,     prepare,        row##_work,      \
-					      row##_timed, false, row##_stand_by, row##_end,       \
-					      0,           0};
+	static void row##_end(struct window_thread *t) { SEND(wake, &words[t->index].value); }     \
+	static WINDOW_ROW(row, label, prepare, row##_work, row##_timed,                            \
+			  .stand_by = row##_stand_by, .end_stand_by = row##_end)
 
 PARK_ROW(futex_row, "futex", futex_sleep, futex_wake)
 PARK_ROW(near_row, "near-park", near_sleep, near_wake)

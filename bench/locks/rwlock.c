@@ -2,8 +2,7 @@
 /* The rows of nearcpu-rwlock: threads that take one lock for reading and, --writes of 1,000 times,
  * for writing. Readers compare two numbers that writers increment one after the other: a reader
  * that overlaps a writer is noticed. */
-#define _GNU_SOURCE
-#include "window.h"
+#include "locks/window.h"
 
 #include <nearcpu/rwlock.h>
 #include <pthread.h>
@@ -67,56 +66,34 @@ static void count_write(struct window *w)
 		t->counted = writes + torn;                                                        \
 	}
 
-#define RW_ROW(label, type, prefix, is_unlocked)                                                   \
-	RW_LOOP(prefix##_work, type, prefix, (void)0, (void)0)                                     \
-	RW_LOOP(prefix##_timed, type, prefix, uint64_t began = window_ns(), window_note(began))    \
-	static void prefix##_init(struct window *w)                                                \
+#define RW_ROW(name, label, type, setup, prefix, unlocked)                                         \
+	RW_LOOP(name##_work, type, prefix, (void)0, (void)0)                                       \
+	RW_LOOP(name##_timed, type, prefix, uint64_t began = window_ns(), window_note(began))      \
+	static void name##_init(struct window *w)                                                  \
 	{                                                                                          \
 		type *lock = (type *)w->lock;                                                      \
                                                                                                    \
-		prefix##_begin(lock);                                                              \
+		setup;                                                                             \
 		prefix##_read_lock(lock); /* as LOCK_ROW: the first use is not measured */         \
 		prefix##_read_unlock(lock);                                                        \
 		twin = 0;                                                                          \
 	}                                                                                          \
-	static const struct window_row prefix##_row = {                                            \
-		label, 0, prefix##_init, prefix##_work, prefix##_timed, is_unlocked, 0, 0, 0, 0};
+	static WINDOW_ROW(name##_row, label, name##_init, name##_work, name##_timed,               \
+			  .is_unlocked = unlocked)
 
 /* ---- ours, with slots: readers first, or writers; and of zeros, with one word ---- */
 
-#define slots_read_lock near_rwlock_read_lock
-#define slots_read_unlock near_rwlock_read_unlock
-#define slots_write_lock near_rwlock_write_lock
-#define slots_write_unlock near_rwlock_write_unlock
-#define first_read_lock near_rwlock_read_lock
-#define first_read_unlock near_rwlock_read_unlock
-#define first_write_lock near_rwlock_write_lock
-#define first_write_unlock near_rwlock_write_unlock
-#define word_read_lock near_rwlock_read_lock
-#define word_read_unlock near_rwlock_read_unlock
-#define word_write_lock near_rwlock_write_lock
-#define word_write_unlock near_rwlock_write_unlock
-
-static void slots_begin(struct near_rwlock *l)
+static void rwlock_begin(struct near_rwlock *l, enum near_rwlock_policy policy)
 {
-	if (near_rwlock_init(l))
+	if (near_rwlock_init(l, &(struct near_rwlock_options){.policy = policy}))
 		window_give_up("error", "not enough memory");
 }
 
-static void first_begin(struct near_rwlock *l)
-{
-	if (near_rwlock_init_with(l, NEAR_RWLOCK_WRITERS_FIRST))
-		window_give_up("error", "not enough memory");
-}
-
-static void word_begin(struct near_rwlock *l)
-{
-	*l = (struct near_rwlock)NEAR_RWLOCK_INIT;
-}
-
-RW_ROW("near-rwlock", struct near_rwlock, slots, false)
-RW_ROW("near-writers", struct near_rwlock, first, false)
-RW_ROW("near-zero", struct near_rwlock, word, false)
+RW_ROW(slots, "near-rwlock", struct near_rwlock, rwlock_begin(lock, 0), near_rwlock, false)
+RW_ROW(first, "near-writers", struct near_rwlock, rwlock_begin(lock, NEAR_RWLOCK_WRITERS_FIRST),
+       near_rwlock, false)
+RW_ROW(word, "near-zero", struct near_rwlock, *lock = (struct near_rwlock)NEAR_RWLOCK_INIT,
+       near_rwlock, false)
 
 /* ---- the C library's ---- */
 
@@ -125,18 +102,9 @@ RW_ROW("near-zero", struct near_rwlock, word, false)
 #define pthread_write_lock pthread_rwlock_wrlock
 #define pthread_write_unlock pthread_rwlock_unlock
 
-static void pthread_begin(pthread_rwlock_t *l)
-{
-	pthread_rwlock_init(l, NULL);
-}
-
-RW_ROW("pthread", pthread_rwlock_t, pthread, false)
+RW_ROW(pthread, "pthread", pthread_rwlock_t, pthread_rwlock_init(lock, NULL), pthread, false)
 
 #ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
-#define writer_read_lock pthread_rwlock_rdlock
-#define writer_read_unlock pthread_rwlock_unlock
-#define writer_write_lock pthread_rwlock_wrlock
-#define writer_write_unlock pthread_rwlock_unlock
 
 static void writer_begin(pthread_rwlock_t *l)
 {
@@ -148,7 +116,7 @@ static void writer_begin(pthread_rwlock_t *l)
 	pthread_rwlockattr_destroy(&a);
 }
 
-RW_ROW("pthread-writer", pthread_rwlock_t, writer, false)
+RW_ROW(writer, "pthread-writer", pthread_rwlock_t, writer_begin(lock), pthread, false)
 #else
 static MISSING_ROW(writer_row, "pthread-writer", "this C library has no such lock")
 #endif
@@ -156,7 +124,7 @@ static MISSING_ROW(writer_row, "pthread-writer", "this C library has no such loc
 /* ---- nsync, whose mutex has readers ---- */
 
 #ifdef HAVE_NSYNC
-#include "../nsync_functions.h"
+#include "nsync_functions.h"
 
 #define nsync_read_lock nsync.rlock
 #define nsync_read_unlock nsync.runlock
@@ -172,24 +140,20 @@ static void nsync_begin(nsync_mu *m)
 	*m = (nsync_mu)NSYNC_MU_INIT;
 }
 
-RW_ROW("nsync", nsync_mu, nsync, false)
+RW_ROW(nsync, "nsync", nsync_mu, nsync_begin(lock), nsync, false)
 #else
 	static MISSING_ROW(nsync_row, "nsync", "built without nsync (package libnsync-dev)")
 #endif
 
 /* ---- what the rest costs ---- */
 
-static void none_begin(char *lock)
-{
-	(void)lock;
-}
+static void none_read_lock(char *lock) { (void)lock; }
 
-#define none_read_lock none_begin
-#define none_read_unlock none_begin
-#define none_write_lock none_begin
-#define none_write_unlock none_begin
+#define none_read_unlock none_read_lock
+#define none_write_lock none_read_lock
+#define none_write_unlock none_read_lock
 
-RW_ROW("unlocked", char, none, true)
+RW_ROW(none, "unlocked", char, (void)0, none, true)
 
 const struct window_row *const window_rows[] = {&pthread_row, &writer_row, &nsync_row, &slots_row,
 						&first_row,   &word_row,   &none_row,  0};

@@ -3,12 +3,11 @@
  * two condition variables: the first half of the threads puts, the other half gets. Each signals
  * after each element, with the mutex held or after the unlock. An operation is an element that is
  * put or taken. */
-#include "rows.h"
+#include "locks/rows.h"
 
 #include <nearcpu/cond.h>
 #include <nearcpu/mutex.h>
 #include <pthread.h>
-#include <string.h>
 
 #define ROOM 64
 
@@ -23,7 +22,7 @@ static bool choose(const char *name)
 static unsigned elements __attribute__((aligned(LINE))); /* guarded */
 
 /* A thread that finds the window over ends the waits of all others. */
-#define SIGNAL_ROW(row, label, mutex_type, cond_type, lock, unlock, wait, signal, broadcast, ...)  \
+#define SIGNAL_ROW(row, label, mutex_type, cond_type, x, ...)                                      \
 	static struct {                                                                            \
 		mutex_type mutex;                                                                  \
 		cond_type element, room;                                                           \
@@ -43,9 +42,9 @@ static unsigned elements __attribute__((aligned(LINE))); /* guarded */
 		while (!window_is_over(t->window)) {                                               \
 			uint64_t began = timed ? window_ns() : 0;                                  \
                                                                                                    \
-			lock(&row##_of.mutex);                                                     \
+			x##_mutex_lock(&row##_of.mutex);                                           \
 			while (elements == (puts ? ROOM : 0) && !window_is_over(t->window))        \
-				wait(mine, &row##_of.mutex);                                       \
+				x##_cond_wait(mine, &row##_of.mutex);                              \
 			if (timed)                                                                 \
 				window_note(began);                                                \
 			if (elements != (puts ? ROOM : 0)) {                                       \
@@ -53,33 +52,23 @@ static unsigned elements __attribute__((aligned(LINE))); /* guarded */
 				t->done++;                                                         \
 			}                                                                          \
 			if (signals_locked)                                                        \
-				signal(other);                                                     \
-			unlock(&row##_of.mutex);                                                   \
+				x##_cond_signal(other);                                            \
+			x##_mutex_unlock(&row##_of.mutex);                                         \
 			if (!signals_locked)                                                       \
-				signal(other);                                                     \
+				x##_cond_signal(other);                                            \
 		}                                                                                  \
-		lock(&row##_of.mutex);                                                             \
-		broadcast(mine);                                                                   \
-		broadcast(other);                                                                  \
-		unlock(&row##_of.mutex);                                                           \
+		x##_mutex_lock(&row##_of.mutex);                                                   \
+		x##_cond_broadcast(mine);                                                          \
+		x##_cond_broadcast(other);                                                         \
+		x##_mutex_unlock(&row##_of.mutex);                                                 \
 	}                                                                                          \
-	static void row##_work(struct window_thread *t)                                            \
-	{                                                                                          \
-		row##_loop(t, false);                                                              \
-	}                                                                                          \
-	static void row##_timed(struct window_thread *t)                                           \
-	{                                                                                          \
-		row##_loop(t, true);                                                               \
-	}                                                                                          \
-	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed,              \
-				       false, 0, 0,          choose,     0};
+	TWO_LOOPS(row)                                                                             \
+	GROUP_ROW(row, label)
 
-SIGNAL_ROW(row_pthread_signal, "pthread-signal", pthread_mutex_t, pthread_cond_t,
-	   pthread_mutex_lock, pthread_mutex_unlock, pthread_cond_wait, pthread_cond_signal,
-	   pthread_cond_broadcast, pthread_mutex_init(&row_pthread_signal_of.mutex, NULL),
+SIGNAL_ROW(row_pthread_signal, "pthread-signal", pthread_mutex_t, pthread_cond_t, pthread,
+	   pthread_mutex_init(&row_pthread_signal_of.mutex, NULL),
 	   pthread_cond_init(&row_pthread_signal_of.element, NULL),
 	   pthread_cond_init(&row_pthread_signal_of.room, NULL))
 
-SIGNAL_ROW(row_near_signal, "near-signal", struct near_mutex, struct near_cond, near_mutex_lock,
-	   near_mutex_unlock, near_cond_wait, near_cond_signal, near_cond_broadcast,
+SIGNAL_ROW(row_near_signal, "near-signal", struct near_mutex, struct near_cond, near,
 	   memset(&row_near_signal_of, 0, sizeof(row_near_signal_of)))

@@ -19,7 +19,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "clock.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,7 +50,7 @@ struct window_thread {
 
 struct window_row {
 	const char *name;
-	const char *missing; /* why it cannot run, or NULL */
+	const char *missing; /* why it cannot run, or NULL; of a module: if it is not there */
 	void (*init)(struct window *w);
 	void (*work)(struct window_thread *t);
 	void (*timed)(struct window_thread *t);
@@ -62,6 +63,8 @@ struct window_row {
 	bool (*choose)(const char *name);
 	/* What is wrong after a window, or NULL. NULL: `counted` is compared with window->count. */
 	const char *(*check)(const struct window *w, const struct window_thread *threads);
+	/* The file of the module that has the loops, and its row's name there; or NULL. */
+	const char *module, *symbol;
 };
 
 /* Ends with NULL. */
@@ -85,23 +88,14 @@ static inline bool window_is_over(const struct window *w)
 	return __atomic_load_n(&w->stop, __ATOMIC_RELAXED);
 }
 
-static inline uint64_t window_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+static inline uint64_t window_ns(void) { return now_ns(); }
 
 /* Records how long a wait took: in a near_histogram. A function, as rows of other languages and in
  * modules call it. */
 WINDOW_API void window_record(uint64_t ns);
 
 /* A wait that began then is over. */
-static inline void window_note(uint64_t began)
-{
-	window_record(window_ns() - began);
-}
+static inline void window_note(uint64_t began) { window_record(window_ns() - began); }
 
 #define LOCK_LOOP(name, type, take, unlock, BEFORE, AFTER)                                         \
 	static void name(struct window_thread *t)                                                  \
@@ -122,8 +116,9 @@ static inline void window_note(uint64_t began)
 		t->done = t->counted = n;                                                          \
 	}
 
-/* What a process does once, at the first use, is done before the window, while there is one thread:
- * to register for membarrier takes 20 ms where others run. */
+/* `setup` is a statement that makes the lock at `lock`. What a process does once, at the first use,
+ * is done before the window, while there is one thread: to register for membarrier takes 20 ms
+ * where others run. */
 #define LOCK_ROW(row, label, type, setup, take, unlock)                                            \
 	ROW_OF_LOCK(row, label, type, setup, take, unlock, false)
 #define ROW_OF_LOCK(row, label, type, setup, take, unlock, is_unlocked)                            \
@@ -134,18 +129,24 @@ static inline void window_note(uint64_t began)
 	{                                                                                          \
 		type *lock = (type *)w->lock;                                                      \
                                                                                                    \
-		setup(lock);                                                                       \
+		setup;                                                                             \
 		take(lock);                                                                        \
 		unlock(lock);                                                                      \
 	}                                                                                          \
-	const struct window_row row = {label,       0, row##_init, row##_work, row##_timed,        \
-				       is_unlocked, 0, 0,          0,          0};
+	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed, is_unlocked, \
+				       0,     0, 0,          0,          0,           0};
 
-#define FUNCTION_ROW(row, label, init, work, timed)                                                \
-	const struct window_row row = {label, 0, init, work, timed, false, 0, 0, 0, 0};
+/* Any row in C; what follows are further members. */
+#define WINDOW_ROW(row, label, init_, work_, timed_, ...)                                          \
+	const struct window_row row = {                                                            \
+		.name = label, .init = init_, .work = work_, .timed = timed_, __VA_ARGS__};
 
-#define MISSING_ROW(row, label, why)                                                               \
-	const struct window_row row = {label, why, 0, 0, 0, false, 0, 0, 0, 0};
+#define MISSING_ROW(row, label, why) const struct window_row row = {.name = label, .missing = why};
+
+/* The program links no library of a module, which is not installed. */
+#define MODULE_ROW(row, label, file, row_there, why, ...)                                          \
+	const struct window_row row = {                                                            \
+		.name = label, .missing = why, .module = file, .symbol = row_there, __VA_ARGS__};
 
 #ifdef __cplusplus
 }

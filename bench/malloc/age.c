@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fragment: in phases with sizes of their own, a tenth of the blocks outlives the phase; burst:
  * what comes together goes together. Both keep the same amount whatever the number of threads. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define PHASE 32768 /* blocks that live at the end of a phase, in all threads */
 #define PHASES 8    /* that a block of those that stay, stays */
@@ -90,5 +90,5 @@ static void burst(struct worker *w)
 	w_free(w, block);
 }
 
-const struct pattern pattern_fragment = {.name = "fragment", .rounds = 2000000, .work = fragment};
-const struct pattern pattern_burst = {.name = "burst", .rounds = 4000000, .work = burst};
+PATTERN(fragment, "fragment", 2000000, fragment);
+PATTERN(burst, "burst", 4000000, burst);

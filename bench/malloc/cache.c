@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cache: a key-value server. Values from 64 bytes to 4 KB are replaced, most often those that were
  * used last; each request has a buffer and an answer. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define ITEMS 16384 /* of all threads */
 
@@ -10,7 +10,7 @@ struct item {
 	size_t size;
 };
 
-static void drop(struct worker *w, struct item *item)
+static void cache_drop(struct worker *w, struct item *item)
 {
 	w_free(w, item->key);
 	block_free(w, item->value);
@@ -21,14 +21,14 @@ static void store(struct worker *w, struct item *item)
 	size_t key = random_between(w, 16, 48);
 
 	if (item->key)
-		drop(w, item);
+		cache_drop(w, item);
 	item->key = w_malloc(w, key);
 	memset(item->key, 'k', key);
 	item->size = random_log(w, 6, 12);
 	item->value = block_new(w, item->size);
 }
 
-static void answer(struct worker *w, const struct item *item)
+static void cache_answer(struct worker *w, const struct item *item)
 {
 	char *buffer = w_malloc(w, item->size + 64);
 
@@ -39,7 +39,7 @@ static void answer(struct worker *w, const struct item *item)
 	w_free(w, buffer);
 }
 
-static void work(struct worker *w)
+static void cache_work(struct worker *w)
 {
 	uint32_t count = ITEMS / w->run->threads + 1;
 	struct item *items = w_calloc(w, count * sizeof(*items));
@@ -55,13 +55,13 @@ static void work(struct worker *w)
 		if (random_below(w, 4) == 0)
 			store(w, &items[at]);
 		else
-			answer(w, &items[at]);
+			cache_answer(w, &items[at]);
 		w_free(w, request);
 	}
 	meet(w);
 	for (uint32_t i = 0; i < count; i++)
-		drop(w, &items[i]);
+		cache_drop(w, &items[i]);
 	w_free(w, items);
 }
 
-const struct pattern pattern_cache = {.name = "cache", .rounds = 2000000, .work = work};
+PATTERN(cache, "cache", 2000000, cache_work);

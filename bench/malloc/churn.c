@@ -2,11 +2,10 @@
 /* churn: threads that live for a hundred blocks and leave some behind; idle: a thousand threads
  * that touched a few sizes and then wait. waiting, ended: what is resident when a thousand threads,
  * which began together, have freed all they had, and wait; and after they ended. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define BLOCKS 100
 #define LEFT 10
-#define IDLE 1000
 #define SIZES 10
 #define OF_EACH 8
 #define WAKES 8
@@ -107,9 +106,7 @@ static void ended(struct worker *w)
 		w->run->pause_ms = w->rounds;
 }
 
-const struct pattern pattern_churn = {.name = "churn", .rounds = 12000, .work = churn};
-const struct pattern pattern_idle = {.name = "idle", .rounds = 24000, .work = idle};
-const struct pattern pattern_waiting = {
-	.name = "waiting", .rounds = 3000000, .at_end = true, .work = waiting};
-const struct pattern pattern_ended = {
-	.name = "ended", .rounds = 3000000, .at_end = true, .work = ended};
+PATTERN(churn, "churn", 12000, churn);
+PATTERN(idle, "idle", 24000, idle);
+PATTERN(waiting, "waiting", 3000000, waiting, .at_end = true);
+PATTERN(ended, "ended", 3000000, ended, .at_end = true);

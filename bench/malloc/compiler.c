@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* compiler: nodes of trees. A round is a function of a program: it is parsed into a tree, with the
  * names that are seen for the first time kept for good; passes replace nodes; the tree goes. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define DEPTH 9
 #define NAMES 4096 /* a power of two */
@@ -102,18 +102,18 @@ static struct node *rewrite(struct worker *w, struct node *n, uint32_t pass)
 	return n;
 }
 
-static void drop(struct worker *w, struct node *n)
+static void tree_drop(struct worker *w, struct node *n)
 {
 	if (!n)
 		return;
-	drop(w, n->left);
-	drop(w, n->right);
+	tree_drop(w, n->left);
+	tree_drop(w, n->right);
 	if (n->users)
 		w_free(w, n->users);
 	w_free(w, n);
 }
 
-static void work(struct worker *w)
+static void compiler_work(struct worker *w)
 {
 	struct compiler *c = w_calloc(w, sizeof(*c));
 
@@ -123,7 +123,7 @@ static void work(struct worker *w)
 
 		for (uint32_t pass = 0; pass < 4; pass++)
 			tree = rewrite(w, tree, pass);
-		drop(w, tree);
+		tree_drop(w, tree);
 	}
 	for (unsigned i = 0; i < NAMES; i++)
 		while (c->names[i]) {
@@ -135,4 +135,4 @@ static void work(struct worker *w)
 	w_free(w, c);
 }
 
-const struct pattern pattern_compiler = {.name = "compiler", .rounds = 12000, .work = work};
+PATTERN(compiler, "compiler", 12000, compiler_work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* exchange: producers and consumers. Half of the threads allocate, the others free. A round is a
  * batch of blocks, handed on through one bounded queue. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #include <pthread.h>
 
@@ -17,7 +17,7 @@ static unsigned first, count, producers;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t not_full = PTHREAD_COND_INITIALIZER, not_empty = PTHREAD_COND_INITIALIZER;
 
-static void put(struct batch *b)
+static void batch_put(struct batch *b)
 {
 	pthread_mutex_lock(&lock);
 	while (count == QUEUE)
@@ -28,7 +28,7 @@ static void put(struct batch *b)
 }
 
 /* NULL: nothing will come any more. */
-static struct batch *get(void)
+static struct batch *batch_get(void)
 {
 	struct batch *b = NULL;
 
@@ -51,7 +51,7 @@ static void produce(struct worker *w)
 
 	for (unsigned i = 0; i < BATCH; i++)
 		b->block[i] = block_new(w, random_between(w, 16, 256));
-	put(b);
+	batch_put(b);
 }
 
 static void consume(struct worker *w, struct batch *b)
@@ -82,7 +82,7 @@ static uint64_t batches_of(const struct worker *w)
 	return w->run->rounds / makers + (w->index / 2 < w->run->rounds % makers);
 }
 
-static void work(struct worker *w)
+static void exchange_work(struct worker *w)
 {
 	bool alone = w->run->threads == 1;
 	struct batch *b;
@@ -91,14 +91,13 @@ static void work(struct worker *w)
 		for (uint64_t i = batches_of(w); i > 0; i--) {
 			produce(w);
 			if (alone)
-				consume(w, get());
+				consume(w, batch_get());
 		}
 		end_production();
 		return;
 	}
-	while ((b = get()))
+	while ((b = batch_get()))
 		consume(w, b);
 }
 
-const struct pattern pattern_exchange = {
-	.name = "exchange", .rounds = 16000, .setup = setup, .work = work};
+PATTERN(exchange, "exchange", 16000, exchange_work, .setup = setup);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* grow: realloc. Several buffers grow side by side: half as arrays do, by half of what they have,
  * half as strings do, by just what is appended. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define BUFFERS 16
 
@@ -10,7 +10,7 @@ struct buffer {
 	size_t size, room, limit;
 };
 
-static void begin(struct worker *w, struct buffer *b, bool string)
+static void buffer_begin(struct worker *w, struct buffer *b, bool string)
 {
 	*b = (struct buffer){.limit = random_log(w, string ? 5 : 8, string ? 12 : 19)};
 }
@@ -23,7 +23,7 @@ static void end(struct worker *w, struct buffer *b)
 		w_free(w, b->data);
 }
 
-static void append(struct worker *w, struct buffer *b, size_t n, bool string)
+static void buffer_append(struct worker *w, struct buffer *b, size_t n, bool string)
 {
 	if (b->size + n > b->room) {
 		b->room = b->size + n + (string ? 1 : b->room / 2);
@@ -34,25 +34,25 @@ static void append(struct worker *w, struct buffer *b, size_t n, bool string)
 	b->size += n;
 }
 
-static void work(struct worker *w)
+static void grow_work(struct worker *w)
 {
 	struct buffer buffers[BUFFERS];
 
 	for (unsigned i = 0; i < BUFFERS; i++)
-		begin(w, &buffers[i], i % 2);
+		buffer_begin(w, &buffers[i], i % 2);
 	for (uint64_t i = 0; i < w->rounds; i++) {
 		unsigned at = random_below(w, BUFFERS);
 		struct buffer *b = &buffers[at];
 
 		if (b->size >= b->limit) {
 			end(w, b);
-			begin(w, b, at % 2);
+			buffer_begin(w, b, at % 2);
 		}
-		append(w, b, at % 2 ? random_between(w, 1, 64) : 16 + b->size / 8, at % 2);
+		buffer_append(w, b, at % 2 ? random_between(w, 1, 64) : 16 + b->size / 8, at % 2);
 	}
 	meet(w);
 	for (unsigned i = 0; i < BUFFERS; i++)
 		end(w, &buffers[i]);
 }
 
-const struct pattern pattern_grow = {.name = "grow", .rounds = 3500000, .work = work};
+PATTERN(grow, "grow", 3500000, grow_work);

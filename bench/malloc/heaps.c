@@ -4,7 +4,7 @@
  *
  * The heap is the same in both: free lists by size, carved from pages; each block knows its heap by
  * a word in front, since any thread may free it. Larger blocks than the loop's are not served. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -77,13 +77,7 @@ static void shard_free(void *p)
 	pthread_mutex_unlock(&s->lock);
 }
 
-#define EMPTY                                                                                      \
-	{                                                                                          \
-		.lock = PTHREAD_MUTEX_INITIALIZER                                                  \
-	}
-#define EMPTY_4 EMPTY, EMPTY, EMPTY, EMPTY
-static struct shard shards[SHARDS] = {EMPTY_4, EMPTY_4, EMPTY_4, EMPTY_4,
-				      EMPTY_4, EMPTY_4, EMPTY_4, EMPTY_4};
+static struct shard shards[SHARDS] = {[0 ... SHARDS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static void *sharded_alloc(size_t n)
 {
@@ -107,10 +101,7 @@ static struct shard *shard_of_thread(void)
 	return s;
 }
 
-static void *thread_alloc(size_t n)
-{
-	return shard_alloc(shard_of_thread(), n);
-}
+static void *thread_alloc(size_t n) { return shard_alloc(shard_of_thread(), n); }
 
 static void *null_alloc(size_t n)
 {
@@ -120,10 +111,7 @@ static void *null_alloc(size_t n)
 	return block;
 }
 
-static void null_free(void *p)
-{
-	__asm__ volatile("" ::"r"(p));
-}
+static void null_free(void *p) { __asm__ volatile("" ::"r"(p)); }
 
 const struct heap *heap_find(const char *name)
 {

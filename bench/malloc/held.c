@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* startup: a program that has one block; freed: one that has freed all it had and sleeps. What is
  * resident at the end counts, not the peak. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define MEGABYTE 1000000
 #define MS_EACH 10 /* of sleep, for each megabyte */
 
-static void startup(struct worker *w)
-{
-	block_free(w, block_new(w, 100));
-}
+static void startup(struct worker *w) { block_free(w, block_new(w, 100)); }
 
 struct link {
 	struct link *next;
@@ -36,7 +33,5 @@ static void freed(struct worker *w)
 	pause_ms(w->run->rounds * MS_EACH);
 }
 
-const struct pattern pattern_startup = {
-	.name = "startup", .rounds = 1, .at_end = true, .work = startup};
-const struct pattern pattern_freed = {
-	.name = "freed", .rounds = 300, .at_end = true, .work = freed};
+PATTERN(startup, "startup", 1, startup, .at_end = true);
+PATTERN(freed, "freed", 300, freed, .at_end = true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* interpreter: what a script does. Values are counted references to boxes and strings; a dictionary
  * that grows by rehashing holds them under names; calls have frames; results are temporary. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ struct frame {
 	char stack[256];
 };
 
-static void put(struct worker *w, struct value *v)
+static void value_put(struct worker *w, struct value *v)
 {
 	if (v && --v->refs == 0)
 		w_free(w, v);
@@ -78,7 +78,7 @@ static uint32_t hash_of(const struct value *v)
 	return hash;
 }
 
-static struct entry *find(struct dictionary *d, const struct value *name, uint32_t hash)
+static struct entry *dictionary_find(struct dictionary *d, const struct value *name, uint32_t hash)
 {
 	for (uint32_t i = hash;; i++) {
 		struct entry *e = &d->entries[i & (d->room - 1)];
@@ -98,10 +98,10 @@ static void rehash(struct worker *w, struct dictionary *d)
 		struct entry *e = &d->entries[i];
 
 		if (e->name && e->value) {
-			*find(&with, e->name, e->hash) = *e;
+			*dictionary_find(&with, e->name, e->hash) = *e;
 			with.used++;
 		} else {
-			put(w, e->name);
+			value_put(w, e->name);
 		}
 	}
 	if (d->entries)
@@ -116,11 +116,11 @@ static void set(struct worker *w, struct dictionary *d, struct value *name, stru
 
 	if (d->used * 3 >= d->room * 2)
 		rehash(w, d);
-	e = find(d, name, hash_of(name));
-	put(w, e->value);
+	e = dictionary_find(d, name, hash_of(name));
+	value_put(w, e->value);
 	e->value = value;
 	if (e->name) {
-		put(w, name);
+		value_put(w, name);
 		return;
 	}
 	e->name = name;
@@ -131,8 +131,8 @@ static void set(struct worker *w, struct dictionary *d, struct value *name, stru
 static void clear(struct worker *w, struct dictionary *d)
 {
 	for (uint32_t i = 0; i < d->room; i++) {
-		put(w, d->entries[i].name);
-		put(w, d->entries[i].value);
+		value_put(w, d->entries[i].name);
+		value_put(w, d->entries[i].value);
 	}
 	if (d->entries)
 		w_free(w, d->entries);
@@ -154,7 +154,7 @@ static struct value *doubled(struct worker *w, struct value *text)
 {
 	struct value *with = text->size > 200 ? some_name(w) : joined(w, text, text);
 
-	put(w, text);
+	value_put(w, text);
 	return with;
 }
 
@@ -175,13 +175,13 @@ static struct value *call(struct worker *w, struct frame *back)
 			set(w, &fields, some_name(w), number_new(w, i));
 	}
 	for (unsigned i = 0; i < FRAME_LOCALS; i++)
-		put(w, f->local[i]);
+		value_put(w, f->local[i]);
 	clear(w, &fields);
 	w_free(w, f);
 	return text;
 }
 
-static void work(struct worker *w)
+static void interpreter_work(struct worker *w)
 {
 	struct dictionary globals = {0};
 
@@ -189,7 +189,7 @@ static void work(struct worker *w)
 		struct value *result = call(w, NULL);
 
 		if (random_below(w, 4) == 0) {
-			put(w, result);
+			value_put(w, result);
 			result = NULL;
 		}
 		set(w, &globals, some_name(w), result);
@@ -197,4 +197,4 @@ static void work(struct worker *w)
 	clear(w, &globals);
 }
 
-const struct pattern pattern_interpreter = {.name = "interpreter", .rounds = 200000, .work = work};
+PATTERN(interpreter, "interpreter", 200000, interpreter_work);

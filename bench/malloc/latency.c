@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* latency: what single calls take, by the clock around one call in a few dozen. */
-#include "pattern.h"
+#include "malloc/pattern.h"
+#include "clock.h"
 
 #include <sys/mman.h>
-#include <time.h>
 
 /* Log-linear: 32 steps for each power of two, so that a value is known to 3 percent. */
 #define STEPS 32
@@ -15,19 +15,11 @@ struct latency {
 
 static uint64_t clock_cost;
 
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void find_clock_cost(void)
 {
 	clock_cost = UINT64_MAX;
 	for (int i = 0; i < 10000; i++) {
-		uint64_t start = now(), took = now() - start;
+		uint64_t start = now_ns(), took = now_ns() - start;
 
 		if (took < clock_cost)
 			clock_cost = took;
@@ -72,7 +64,7 @@ static double value_of(unsigned bucket)
 
 static void record(struct worker *w, uint64_t start)
 {
-	uint64_t took = now() - start;
+	uint64_t took = now_ns() - start;
 
 	w->latency->count[bucket_of(took > clock_cost ? took - clock_cost : 0)]++;
 	w->calls += w->interval;
@@ -81,7 +73,7 @@ static void record(struct worker *w, uint64_t start)
 
 void *timed_malloc(struct worker *w, size_t n)
 {
-	uint64_t start = now();
+	uint64_t start = now_ns();
 	void *p = malloc(n);
 
 	record(w, start);
@@ -90,7 +82,7 @@ void *timed_malloc(struct worker *w, size_t n)
 
 void *timed_calloc(struct worker *w, size_t n)
 {
-	uint64_t start = now();
+	uint64_t start = now_ns();
 	void *p = calloc(1, n);
 
 	record(w, start);
@@ -99,7 +91,7 @@ void *timed_calloc(struct worker *w, size_t n)
 
 void *timed_realloc(struct worker *w, void *p, size_t n)
 {
-	uint64_t start = now();
+	uint64_t start = now_ns();
 
 	p = realloc(p, n);
 	record(w, start);
@@ -108,7 +100,7 @@ void *timed_realloc(struct worker *w, void *p, size_t n)
 
 void timed_free(struct worker *w, void *p)
 {
-	uint64_t start = now();
+	uint64_t start = now_ns();
 
 	free(p);
 	record(w, start);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* loop: the tutorial's, free(identity(malloc(i % 256))). */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 __attribute__((noinline)) static void *identity(void *p)
 {
@@ -19,7 +19,7 @@ static void plain(struct worker *w)
 	w->countdown -= 2 * w->rounds;
 }
 
-static void work(struct worker *w)
+static void loop_work(struct worker *w)
 {
 	if (!w->latency) {
 		plain(w);
@@ -29,4 +29,4 @@ static void work(struct worker *w)
 		w_free(w, identity(w_malloc(w, i % 256))); /* NOLINT: no leak */
 }
 
-const struct pattern pattern_loop = {.name = "loop", .rounds = 40000000, .work = work};
+PATTERN(loop, "loop", 40000000, loop_work);

@@ -4,41 +4,24 @@
  * Runs one pattern and prints what it took, as JSON. ROUNDS are of all threads together; N% is a
  * part of what the pattern has, 0 all of it. CPU time is that of the process from here on: what the
  * loader does for a preloaded library is not in it. */
-#include "pattern.h"
+#include "malloc/pattern.h"
+#include "clock.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STACK_BYTES ((size_t)128 * 1024)
 #define MAX_THREADS 8192
 #define EVERY 32
 
-static const struct pattern *const patterns[] = {
-	&pattern_loop,    &pattern_exchange,   &pattern_larson,      &pattern_small,
-	&pattern_far,     &pattern_mixed,      &pattern_grow,        &pattern_zeroed,
-	&pattern_large,   &pattern_fragment,   &pattern_burst,       &pattern_churn,
-	&pattern_idle,    &pattern_compiler,   &pattern_interpreter, &pattern_cache,
-	&pattern_flood,   &pattern_flood_many, &pattern_startup,     &pattern_freed,
-	&pattern_waiting, &pattern_ended,
-};
+#define ADDRESS(name) &pattern_##name,
+static const struct pattern *const patterns[] = {PATTERNS(ADDRESS)};
 
 void die(const char *what)
 {
 	dprintf(STDERR_FILENO, "nearcpu-malloc-patterns: %s\n", what);
 	_exit(1);
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /* getrusage would include the peak of the process that executed this one. */
@@ -62,10 +45,7 @@ void pause_ms(uint64_t ms)
 	nanosleep(&pause, NULL);
 }
 
-void note_resident(struct run *run)
-{
-	run->resident = resident("VmRSS:");
-}
+void note_resident(struct run *run) { run->resident = resident("VmRSS:"); }
 
 static uint64_t result_bytes(const struct pattern *p, const struct run *run)
 {
@@ -91,30 +71,22 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static void start_thread(pthread_t *id, struct start *s)
+static void pattern_start(pthread_t *id, struct start *s)
 {
-	pthread_attr_t attr;
-	int err;
+	int err = start_thread(id, STACK_BYTES, thread_main, s);
 
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(id, &attr, thread_main, s);
-	pthread_attr_destroy(&attr);
 	if (err)
 		die(err == EAGAIN ? "the system allows fewer threads" : strerror(err));
 }
 
-void meet(struct worker *w)
-{
-	pthread_barrier_wait(&w->run->barrier);
-}
+void meet(struct worker *w) { pthread_barrier_wait(&w->run->barrier); }
 
 void worker_run(struct worker *w, void (*work)(struct worker *w))
 {
 	struct start s = {w, work, false};
 	pthread_t id;
 
-	start_thread(&id, &s);
+	pattern_start(&id, &s);
 	pthread_join(id, NULL);
 }
 
@@ -151,7 +123,7 @@ static uint64_t run_threads(const struct pattern *p, struct run *run, struct wor
 	}
 	for (unsigned i = 0; i < run->threads; i++) {
 		starts[i] = (struct start){&workers[i], p->work, true};
-		start_thread(&ids[i], &starts[i]);
+		pattern_start(&ids[i], &starts[i]);
 	}
 	for (unsigned i = 0; i < run->threads; i++)
 		pthread_join(ids[i], NULL);
@@ -172,18 +144,16 @@ static const char *allocator(void)
 	return dladdr(p, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-static void print(const struct pattern *p, struct run *run, const struct worker *workers,
-		  uint64_t wall, uint64_t cpu)
+static void run_print(const struct pattern *p, struct run *run, const struct worker *workers,
+		      uint64_t wall, uint64_t cpu)
 {
 	unsigned count = run->threads + 1;
-	struct rusage usage;
-	uint64_t bytes = result_bytes(p, run), calls = 0;
-	double system, all;
+	uint64_t bytes = result_bytes(p, run), calls = 0, in_user = 0, in_system = 0, all;
+	double system;
 
-	getrusage(RUSAGE_SELF, &usage);
-	system = (double)usage.ru_stime.tv_sec * 1e6 + (double)usage.ru_stime.tv_usec;
-	all = system + (double)usage.ru_utime.tv_sec * 1e6 + (double)usage.ru_utime.tv_usec;
-	system = all > 0 ? (double)cpu * system / all : 0;
+	add_usage(RUSAGE_SELF, 1, &in_user, &in_system);
+	all = in_user + in_system;
+	system = all ? (double)cpu * (double)in_system / (double)all : 0;
 	for (unsigned i = 0; i < count; i++)
 		calls += worker_calls(&workers[i]);
 	printf("{\"ops\": %llu, \"wall_ns\": %llu, \"user_ns\": %.0f, \"system_ns\": %.0f, "
@@ -237,7 +207,7 @@ static bool parse(int argc, char **argv, const struct pattern **p, struct run *r
 
 int main(int argc, char **argv)
 {
-	uint64_t start = clock_ns(CLOCK_PROCESS_CPUTIME_ID), wall;
+	uint64_t begin = clock_ns(CLOCK_PROCESS_CPUTIME_ID), wall;
 	const struct pattern *p;
 	struct worker *workers;
 	struct run run;
@@ -254,6 +224,6 @@ int main(int argc, char **argv)
 	if (p->setup)
 		p->setup(&run, &workers[run.threads]);
 	wall = run_threads(p, &run, workers);
-	print(p, &run, workers, wall, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);
+	run_print(p, &run, workers, wall, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin);
 	return fflush(stdout) ? 1 : 0;
 }

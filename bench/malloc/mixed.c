@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* mixed: sizes to 64 KB; large: 1 to 32 MB; zeroed: calloc of both kinds, of which a part is used.
  * Blocks of a table are replaced at random. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define MIXED 256
 #define LARGE 16 /* of all threads, one each at least */
 #define ZEROED 32
 
 /* `sizes`: powers of two, from and to. */
-static void replace(struct worker *w, void **block, unsigned count, const unsigned sizes[2])
+static void block_replace(struct worker *w, void **block, unsigned count, const unsigned sizes[2])
 {
 	for (unsigned i = 0; i < count; i++)
 		block[i] = block_new(w, random_log(w, sizes[0], sizes[1]));
@@ -28,15 +28,15 @@ static void mixed(struct worker *w)
 {
 	void *block[MIXED] = {NULL};
 
-	replace(w, block, MIXED, (const unsigned[]){4, 16});
+	block_replace(w, block, MIXED, (const unsigned[]){4, 16});
 }
 
 static void large(struct worker *w)
 {
 	void *block[LARGE] = {NULL};
 
-	replace(w, block, w->run->threads < LARGE ? LARGE / w->run->threads : 1,
-		(const unsigned[]){20, 25});
+	block_replace(w, block, w->run->threads < LARGE ? LARGE / w->run->threads : 1,
+		      (const unsigned[]){20, 25});
 } /* NOLINT: replace frees them */
 
 /* A table that fills up to a quarter. */
@@ -70,7 +70,6 @@ static void zeroed(struct worker *w)
 		w_free(w, table[i]);
 }
 
-const struct pattern pattern_mixed = {.name = "mixed", .rounds = 2000000, .work = mixed};
-const struct pattern pattern_large = {.name = "large", .rounds = 400, .every = 1, .work = large};
-const struct pattern pattern_zeroed = {
-	.name = "zeroed", .rounds = 80000, .every = 4, .work = zeroed};
+PATTERN(mixed, "mixed", 2000000, mixed);
+PATTERN(large, "large", 400, large, .every = 1);
+PATTERN(zeroed, "zeroed", 80000, zeroed, .every = 4);

@@ -59,11 +59,19 @@ struct pattern {
 	void (*work)(struct worker *w);
 };
 
-extern const struct pattern pattern_loop, pattern_exchange, pattern_larson, pattern_small,
-	pattern_far, pattern_mixed, pattern_grow, pattern_zeroed, pattern_large, pattern_fragment,
-	pattern_burst, pattern_churn, pattern_idle, pattern_compiler, pattern_interpreter,
-	pattern_cache, pattern_flood, pattern_flood_many, pattern_startup, pattern_freed,
-	pattern_waiting, pattern_ended;
+/* clang-format off */
+#define PATTERNS(X) \
+	X(loop) X(exchange) X(larson) X(small) X(far) X(mixed) X(grow) X(zeroed) X(large) \
+	X(fragment) X(burst) X(churn) X(idle) X(compiler) X(interpreter) X(cache) X(flood) \
+	X(flood_many) X(startup) X(freed) X(waiting) X(ended)
+/* clang-format on */
+#define DECLARED(name) extern const struct pattern pattern_##name;
+PATTERNS(DECLARED)
+
+/* What follows are further members. */
+#define PATTERN(id, name_, rounds_, work_, ...)                                                    \
+	const struct pattern pattern_##id = {                                                      \
+		.name = name_, .rounds = rounds_, .work = work_, __VA_ARGS__}
 
 /* heaps.c: NULL: no such heap. */
 const struct heap *heap_find(const char *name);

@@ -3,15 +3,12 @@
  * together, more than any cache in front of a heap holds, and are then freed in another order;
  * flood: tiny blocks, of which each thread allocates many and then frees all, the first one first:
  * a thousand, or a hundred thousand. */
-#include "pattern.h"
+#include "malloc/pattern.h"
 
 #define NEAR_BLOCKS 64
 #define FAR_BLOCKS 16384 /* a power of two */
 
-static uint32_t size(struct worker *w)
-{
-	return random_between(w, 16, 128);
-}
+static uint32_t size(struct worker *w) { return random_between(w, 16, 128); }
 
 static void small(struct worker *w)
 {
@@ -90,18 +87,10 @@ static void flood_of(struct worker *w, uint64_t live)
 	}
 }
 
-static void flood(struct worker *w)
-{
-	flood_of(w, 1000);
-}
+static void flood(struct worker *w) { flood_of(w, 1000); }
+static void flood_many(struct worker *w) { flood_of(w, 100000); }
 
-static void flood_many(struct worker *w)
-{
-	flood_of(w, 100000);
-}
-
-const struct pattern pattern_small = {.name = "small", .rounds = 24000000, .work = small};
-const struct pattern pattern_far = {.name = "far", .rounds = 7000000, .work = far};
-const struct pattern pattern_flood = {.name = "flood", .rounds = 12000000, .work = flood};
-const struct pattern pattern_flood_many = {
-	.name = "flood-many", .rounds = 6400000, .work = flood_many};
+PATTERN(small, "small", 24000000, small);
+PATTERN(far, "far", 7000000, far);
+PATTERN(flood, "flood", 12000000, flood);
+PATTERN(flood_many, "flood-many", 6400000, flood_many);

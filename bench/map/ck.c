@@ -2,7 +2,7 @@
 /* The row of ck_ht, whose objects are freed by ck_epoch. It takes one writer at a time: a
  * pthread_mutex. The table has keys and addresses of objects. */
 #define MAP_CHOOSE 0
-#include "rows.h"
+#include "map/rows.h"
 
 #include <ck_epoch.h>
 #include <ck_ht.h>
@@ -20,31 +20,28 @@ static __thread ck_epoch_record_t *record;
 static __thread unsigned writes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void hash(ck_ht_hash_t *h, const void *key, size_t length, uint64_t seed)
+static void ck_hash(ck_ht_hash_t *h, const void *key, size_t length, uint64_t seed)
 {
 	(void)length, (void)seed;
 	h->value = hash_of(*(const uintptr_t *)key);
 }
 
 /* What a table that grew leaves would be freed later; here it is made large enough. */
-static void *allocate(size_t size)
-{
-	return malloc(size);
-}
+static void *allocate(size_t size) { return malloc(size); }
 
-static void release(void *p, size_t size, bool defer)
+static void ck_release(void *p, size_t size, bool defer)
 {
 	(void)size;
 	if (!defer)
 		free(p);
 }
 
-static struct ck_malloc allocator = {.malloc = allocate, .free = release};
+static struct ck_malloc allocator = {.malloc = allocate, .free = ck_release};
 
 static void ck_begin(void)
 {
 	ck_epoch_init(&epoch);
-	if (!ck_ht_init(&map, CK_HT_MODE_DIRECT, hash, &allocator, 1 << 18, 0))
+	if (!ck_ht_init(&map, CK_HT_MODE_DIRECT, ck_hash, &allocator, 1 << 18, 0))
 		window_give_up("error", "not enough memory");
 }
 
@@ -78,10 +75,7 @@ static inline bool ck_read(uint64_t key)
 	return right;
 }
 
-static void free_object(ck_epoch_entry_t *e)
-{
-	free((char *)e - offsetof(struct object, epoch));
-}
+static void free_object(ck_epoch_entry_t *e) { free((char *)e - offsetof(struct object, epoch)); }
 
 static void ck_write(uint64_t key)
 {

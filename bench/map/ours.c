@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of nearcpu-maps: ours, and a table of chains under a lock. */
-#include "rows.h"
+#include "map/rows.h"
 
 #include <nearcpu/rcu_map.h>
 #include <nearcpu/rwlock.h>
@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- the keys ---- */
 
@@ -74,10 +73,7 @@ struct object {
 static struct near_rcu rcu;
 static struct near_rcu_map map;
 
-static uint64_t hash(const void *key)
-{
-	return hash_of(*(const uint64_t *)key);
-}
+static uint64_t key_hash(const void *key) { return hash_of(*(const uint64_t *)key); }
 
 static inline bool is(const struct near_rcu_map_entry *e, const void *key)
 {
@@ -87,17 +83,15 @@ static inline bool is(const struct near_rcu_map_entry *e, const void *key)
 /* As in the others, the table is made for its keys. */
 static void near_begin(void)
 {
-	if (near_rcu_init(&rcu) || near_rcu_map_init(&map, &rcu, KEYS, hash, is))
+	const struct near_rcu_map_options options = {.entries = KEYS};
+
+	if (near_rcu_init(&rcu, NULL) || near_rcu_map_init(&map, &rcu, key_hash, is, &options))
 		window_give_up("error", "not enough memory");
 }
 
-static void near_begin_thread(void)
-{
-}
+static void near_begin_thread(void) {}
 
-static void near_end_thread(void)
-{
-}
+static void near_end_thread(void) {}
 
 static inline bool near_read(uint64_t key)
 {
@@ -139,7 +133,7 @@ struct node {
 #define CHAINS (1u << 17)
 static struct node *chains[CHAINS];
 
-static inline bool find(uint64_t key)
+static inline bool map_find(uint64_t key)
 {
 	const struct node *n = chains[hash_of(key) % CHAINS];
 
@@ -148,7 +142,7 @@ static inline bool find(uint64_t key)
 	return n && n->value == value_of(key);
 }
 
-static struct node *replace(struct node *new)
+static struct node *node_replace(struct node *new)
 {
 	struct node **at = &chains[hash_of(new->key) % CHAINS], *old;
 
@@ -175,7 +169,7 @@ static struct node *make_node(uint64_t key)
 		bool found;                                                                        \
                                                                                                    \
 		take_read;                                                                         \
-		found = find(key);                                                                 \
+		found = map_find(key);                                                             \
 		end_read;                                                                          \
 		return found;                                                                      \
 	}                                                                                          \
@@ -184,7 +178,7 @@ static struct node *make_node(uint64_t key)
 		struct node *n = make_node(key);                                                   \
                                                                                                    \
 		take_write;                                                                        \
-		n = replace(n);                                                                    \
+		n = node_replace(n);                                                               \
 		end_write;                                                                         \
 		free(n);                                                                           \
 	}                                                                                          \
@@ -201,7 +195,7 @@ static struct near_rwlock rwlock __attribute__((aligned(LINE)));
 
 static void rwlock_begin(void)
 {
-	if (near_rwlock_init(&rwlock))
+	if (near_rwlock_init(&rwlock, NULL))
 		window_give_up("error", "not enough memory");
 }
 

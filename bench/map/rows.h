@@ -13,7 +13,7 @@
 #ifndef BENCH_MAP_ROWS_H
 #define BENCH_MAP_ROWS_H
 
-#include "../locks/window.h"
+#include "locks/window.h"
 
 #include <stdlib.h>
 
@@ -26,10 +26,7 @@ extern const struct window_row row_mutex, row_rwlock, row_near;
 /* The keys, in the order in which threads take them, each from another place on. */
 extern WINDOW_API uint32_t map_draws[DRAWS];
 
-static inline uint64_t value_of(uint64_t key)
-{
-	return ~key;
-}
+static inline uint64_t value_of(uint64_t key) { return ~key; }
 
 /* The same for all maps: the finalizer of MurmurHash3. */
 static inline uint64_t hash_of(uint64_t key)
@@ -100,8 +97,8 @@ bool map_choose(const char *name);
 				window_give_up("error", "wrong result: a key was not found");      \
 		x##_end_thread();                                                                  \
 	}                                                                                          \
-	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed,              \
-				       false, 0, 0,          MAP_CHOOSE, map_check};
+	WINDOW_ROW(row, label, row##_init, row##_work, row##_timed, .choose = MAP_CHOOSE,          \
+		   .check = map_check)
 #ifndef MAP_CHOOSE
 #define MAP_CHOOSE map_choose
 #endif

@@ -4,7 +4,7 @@
 #define URCU_INLINE_SMALL_FUNCTIONS
 #define URCU_API_MAP /* names without the flavour */
 #define MAP_CHOOSE 0
-#include "rows.h"
+#include "map/rows.h"
 
 #include <stddef.h>
 #include <urcu/urcu-memb.h>
@@ -32,15 +32,8 @@ static void urcu_begin(void)
 		window_give_up("error", "not enough memory");
 }
 
-static void urcu_begin_thread(void)
-{
-	rcu_register_thread();
-}
-
-static void urcu_end_thread(void)
-{
-	rcu_unregister_thread();
-}
+static void urcu_begin_thread(void) { rcu_register_thread(); }
+static void urcu_end_thread(void) { rcu_unregister_thread(); }
 
 static inline bool urcu_read(uint64_t key)
 {
@@ -56,10 +49,7 @@ static inline bool urcu_read(uint64_t key)
 	return right;
 }
 
-static void free_object(struct rcu_head *head)
-{
-	free(caa_container_of(head, struct object, rcu));
-}
+static void free_object(struct rcu_head *head) { free(caa_container_of(head, struct object, rcu)); }
 
 static void urcu_write(uint64_t key)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of nearcpu-queues that third-party libraries have, or why they are missing. ck and
  * liburcu are inline functions in C; those in C++ are in a module, which is not installed. */
-#define _GNU_SOURCE
-#include "rows.h"
+#include "queue/rows.h"
 
 #ifdef HAVE_CK_RING
 #include <ck_ring.h>
@@ -108,53 +107,10 @@ MISSING_ROW(row_urcu, "urcu", "built without liburcu (package liburcu-dev)")
 
 /* ---- C++ ---- */
 
-#if defined(HAVE_BOOST) || defined(HAVE_MOODYCAMEL)
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-static const struct window_row *loaded;
-
-static void load(const char *name, struct window *w)
-{
-	char path[PATH_MAX + 32] = "";
-	void *module;
-
-	if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0)
-		strcpy(strrchr(path, '/') + 1, "nearcpu-queues-cxx.so");
-	module = dlopen(path, RTLD_NOW);
-	loaded = module ? dlsym(module, name) : NULL;
-	if (!loaded)
-		window_give_up("missing", "not installed: ./dev bench has it (packages "
-					  "libboost-dev, libconcurrentqueue-dev)");
-	loaded->init(w);
-}
-
-static void loaded_work(struct window_thread *t)
-{
-	loaded->work(t);
-}
-
-static void loaded_timed(struct window_thread *t)
-{
-	loaded->timed(t);
-}
-
-static const char *loaded_check(const struct window *w, const struct window_thread *threads)
-{
-	return loaded->check(w, threads);
-}
-
 #define CXX_ROW(row, label)                                                                        \
-	static void row##_init(struct window *w)                                                   \
-	{                                                                                          \
-		load("cxx_" #row, w);                                                              \
-	}                                                                                          \
-	const struct window_row row = {label, 0, row##_init, loaded_work, loaded_timed,            \
-				       false, 0, 0,          0,           loaded_check};
-#endif
+	MODULE_ROW(row, label, "nearcpu-queues-cxx.so", "cxx_" #row,                               \
+		   "not installed: ./dev bench has it (packages libboost-dev, "                    \
+		   "libconcurrentqueue-dev)")
 
 #ifdef HAVE_BOOST
 CXX_ROW(row_boost, "boost")
@@ -172,14 +128,6 @@ MISSING_ROW(row_moodycamel, "moodycamel", NO_MOODYCAMEL)
 MISSING_ROW(row_moodycamel_wait, "moodycamel-wait", NO_MOODYCAMEL)
 #endif
 
-const struct window_row *const window_rows[] = {&row_ck,
-						&row_boost,
-						&row_moodycamel,
-						&row_urcu,
-						&row_near,
-						&row_near_fifo,
-						&row_pthread_wait,
-						&row_moodycamel_wait,
-						&row_near_wait,
-						&row_near_fifo_wait,
-						0};
+#define ROWS(...) const struct window_row *const window_rows[] = {__VA_ARGS__, 0}
+ROWS(&row_ck, &row_boost, &row_moodycamel, &row_urcu, &row_near, &row_near_fifo, &row_pthread_wait,
+     &row_moodycamel_wait, &row_near_wait, &row_near_fifo_wait);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of boost.lockfree and of moodycamel's queues, a module of nearcpu-queues. */
-#include "rows.h"
+#include "queue/rows.h"
 
 #ifdef HAVE_BOOST
 #include <boost/lockfree/queue.hpp>
@@ -14,10 +14,7 @@ static void boost_begin(struct window *)
 		new boost::lockfree::queue<uint64_t, boost::lockfree::fixed_sized<true>>(CAPACITY);
 }
 
-static bool boost_put(uint64_t e)
-{
-	return bounded->bounded_push(e);
-}
+static bool boost_put(uint64_t e) { return bounded->bounded_push(e); }
 
 static uint64_t boost_get()
 {
@@ -47,10 +44,7 @@ static void moodycamel_begin(struct window *w)
 	shared = new queue(CAPACITY, 0, w->threads / 2);
 }
 
-static bool moodycamel_put(uint64_t e)
-{
-	return shared->try_enqueue(e);
-}
+static bool moodycamel_put(uint64_t e) { return shared->try_enqueue(e); }
 
 static uint64_t moodycamel_get()
 {
@@ -76,10 +70,7 @@ static void moodycamel_wait_begin(struct window *w)
 }
 
 /* Its puts do not wait. */
-static bool moodycamel_wait_put(uint64_t e)
-{
-	return blocking->try_enqueue(e);
-}
+static bool moodycamel_wait_put(uint64_t e) { return blocking->try_enqueue(e); }
 
 static uint64_t moodycamel_wait_get()
 {

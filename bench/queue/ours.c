@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of nearcpu-queues: ours, and a ring under a pthread_mutex. */
-#define _GNU_SOURCE
-#include "rows.h"
+#include "queue/rows.h"
 
 #include <nearcpu/fifo.h>
 #include <nearcpu/queue.h>
@@ -14,7 +13,7 @@ uint32_t queue_putters;
 static struct near_queue queue;
 
 /* As many rings as CPUs, or as threads that put. */
-static void queue_make(struct window *w)
+static void queue_begin(struct window *w)
 {
 	unsigned rings = near_cpus() < w->threads / 2 ? near_cpus() : w->threads / 2;
 
@@ -24,47 +23,39 @@ static void queue_make(struct window *w)
 		window_give_up("error", "not enough memory");
 }
 
-static bool put(uint64_t e)
-{
-	return near_queue_try_put(&queue, (void *)(uintptr_t)e) == 0;
-}
+/* x_wait: the same with waiting. */
+#define OURS(x)                                                                                    \
+	static bool x##_put(uint64_t e)                                                            \
+	{                                                                                          \
+		return near_##x##_try_put(&x, (void *)(uintptr_t)e) == 0;                          \
+	}                                                                                          \
+	static uint64_t x##_get(void)                                                              \
+	{                                                                                          \
+		void *e;                                                                           \
+                                                                                                   \
+		return near_##x##_try_get(&x, &e) ? 0 : (uintptr_t)e;                              \
+	}                                                                                          \
+	static bool x##_wait_put(uint64_t e)                                                       \
+	{                                                                                          \
+		return near_##x##_put(&x, (void *)(uintptr_t)e) == 0;                              \
+	}                                                                                          \
+	static uint64_t x##_wait_wait(void)                                                        \
+	{                                                                                          \
+		void *e;                                                                           \
+                                                                                                   \
+		return near_##x##_get(&x, &e) ? 0 : (uintptr_t)e;                                  \
+	}                                                                                          \
+	static void x##_wait_end(struct window *w)                                                 \
+	{                                                                                          \
+		(void)w;                                                                           \
+		near_##x##_close(&x);                                                              \
+	}
 
-static uint64_t get(void)
-{
-	void *e;
-
-	return near_queue_try_get(&queue, &e) ? 0 : (uintptr_t)e;
-}
-
-#define near_put put
-#define near_get get
-#define near_begin queue_make
-TRY_ROW(row_near, "near", near)
-
-static bool put_wait(uint64_t e)
-{
-	return near_queue_put(&queue, (void *)(uintptr_t)e) == 0;
-}
-
-static uint64_t get_wait(void)
-{
-	void *e;
-
-	return near_queue_get(&queue, &e) ? 0 : (uintptr_t)e;
-}
-
-static void end_queue(struct window *w)
-{
-	(void)w;
-	near_queue_close(&queue);
-}
-
-#define near_wait_put put_wait
-#define near_wait_get get
-#define near_wait_wait get_wait
-#define near_wait_begin queue_make
-#define near_wait_end end_queue
-WAIT_ROW(row_near_wait, "near-wait", near_wait)
+OURS(queue)
+#define queue_wait_get queue_get
+#define queue_wait_begin queue_begin
+TRY_ROW(row_near, "near", queue)
+WAIT_ROW(row_near_wait, "near-wait", queue_wait)
 
 /* ---- near_fifo ---- */
 
@@ -79,43 +70,10 @@ static void fifo_begin(struct window *w)
 		window_give_up("error", "not enough memory");
 }
 
-static bool fifo_put(uint64_t e)
-{
-	return near_fifo_try_put(&fifo, (void *)(uintptr_t)e) == 0;
-}
-
-static uint64_t fifo_get(void)
-{
-	void *e;
-
-	return near_fifo_try_get(&fifo, &e) ? 0 : (uintptr_t)e;
-}
-
-TRY_ROW(row_near_fifo, "near-fifo", fifo)
-
-static bool fifo_put_wait(uint64_t e)
-{
-	return near_fifo_put(&fifo, (void *)(uintptr_t)e) == 0;
-}
-
-static uint64_t fifo_get_wait(void)
-{
-	void *e;
-
-	return near_fifo_get(&fifo, &e) ? 0 : (uintptr_t)e;
-}
-
-static void fifo_end(struct window *w)
-{
-	(void)w;
-	near_fifo_close(&fifo);
-}
-
-#define fifo_wait_put fifo_put_wait
+OURS(fifo)
 #define fifo_wait_get fifo_get
-#define fifo_wait_wait fifo_get_wait
 #define fifo_wait_begin fifo_begin
-#define fifo_wait_end fifo_end
+TRY_ROW(row_near_fifo, "near-fifo", fifo)
 WAIT_ROW(row_near_fifo_wait, "near-fifo-wait", fifo_wait)
 
 /* ---- pthread ---- */
@@ -164,10 +122,7 @@ static uint64_t pthread_wait_wait(void)
 	return e;
 }
 
-static uint64_t pthread_wait_get(void)
-{
-	return bounded.count ? pthread_wait_wait() : 0;
-}
+static uint64_t pthread_wait_get(void) { return bounded.count ? pthread_wait_wait() : 0; }
 
 static void pthread_wait_end(struct window *w)
 {

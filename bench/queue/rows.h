@@ -13,7 +13,7 @@
 #ifndef BENCH_QUEUE_ROWS_H
 #define BENCH_QUEUE_ROWS_H
 
-#include "../locks/window.h"
+#include "locks/window.h"
 
 #include <sched.h>
 
@@ -30,10 +30,7 @@ extern const struct window_row row_pthread_wait, row_near, row_near_fifo, row_ne
 /* Threads that put and have not ended. */
 extern uint32_t queue_putters __attribute__((visibility("default")));
 
-static inline bool queue_is_putter(const struct window_thread *t)
-{
-	return t->index % 2 == 0;
-}
+static inline bool queue_is_putter(const struct window_thread *t) { return t->index % 2 == 0; }
 
 /* Whether the calling thread was the last one that puts. */
 static inline bool queue_ends_puts(void)
@@ -41,7 +38,7 @@ static inline bool queue_ends_puts(void)
 	return __atomic_sub_fetch(&queue_putters, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
-static inline void queue_begin(const struct window *w)
+static inline void queue_count_putters(const struct window *w)
 {
 	__atomic_store_n(&queue_putters, w->threads / 2, __ATOMIC_RELAXED);
 }
@@ -60,10 +57,7 @@ static inline const char *queue_check(const struct window *w, const struct windo
 }
 
 /* Nobody to wait for: the CPU goes to another thread. */
-static inline void queue_pause(void)
-{
-	sched_yield();
-}
+static inline void queue_pause(void) { sched_yield(); }
 
 #define PUT_LOOP(name, put, element, END)                                                          \
 	static void name(struct window_thread *t)                                                  \
@@ -134,7 +128,7 @@ over:                                                                           
 	{                                                                                          \
 		if (w->threads % 2)                                                                \
 			window_give_up("missing", "half of the threads put, half get");            \
-		queue_begin(w);                                                                    \
+		queue_count_putters(w);                                                            \
 		x##_begin(w);                                                                      \
 	}                                                                                          \
 	static const char *row##_check(const struct window *w,                                     \
@@ -142,8 +136,8 @@ over:                                                                           
 	{                                                                                          \
 		return queue_check(w, threads, x##_get);                                           \
 	}                                                                                          \
-	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed,              \
-				       false, 0, 0,          0,          row##_check};
+	const struct window_row row = {label, 0, row##_init, row##_work,  row##_timed, false,      \
+				       0,     0, 0,          row##_check, 0,           0};
 
 #define TRY_ROW(row, label, x) QUEUE_ROW(row, label, x, TRY_GET_LOOP, x##_get, (void)0)
 #define WAIT_ROW(row, label, x)                                                                    \

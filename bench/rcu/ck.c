@@ -2,7 +2,7 @@
 /* The implementation by ck_epoch. It has no thread that runs callbacks. */
 #include <ck_epoch.h>
 
-#include "../rcu.h"
+#include "rcu.h"
 
 RCU_POINTER(ck)
 
@@ -27,10 +27,7 @@ static void begin_thread(void)
 	ck_epoch_register(&epoch, record, NULL);
 }
 
-static void end_thread(void)
-{
-	ck_epoch_unregister(record);
-}
+static void end_thread(void) { ck_epoch_unregister(record); }
 
 RCU_READ(ck, ck_epoch_begin(record, NULL), ck_pr_load_ptr(&ck_pointer), ck_epoch_end(record, NULL))
 
@@ -39,10 +36,7 @@ RCU_READ(ck_section, ck_epoch_section_t section; ck_epoch_begin(record, &section
 						 ck_pr_load_ptr(&ck_pointer),
 						 ck_epoch_end(record, &section))
 
-static void ck_synchronize(void)
-{
-	ck_epoch_synchronize(record);
-}
+static void ck_synchronize(void) { ck_epoch_synchronize(record); }
 
 static const struct rcu_impl ck_impl = {.name = "ck",
 					.init = ck_init,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The module of one of liburcu's flavours. */
-#include "../rcu.h"
+#include "rcu.h"
 
 extern const struct rcu_impl urcu_impl, urcu_call_impl;
 

@@ -9,7 +9,7 @@
 #define URCU_API_MAP /* rcu_read_lock is that of the header */
 #include HEADER
 
-#include "../rcu.h"
+#include "rcu.h"
 
 RCU_POINTER(urcu)
 
@@ -23,27 +23,13 @@ static int urcu_init(void)
 #define begin_thread NULL
 #define end_thread NULL
 #else
-static void begin_thread(void)
-{
-	rcu_register_thread();
-}
-
-static void end_thread(void)
-{
-	rcu_unregister_thread();
-}
+static void begin_thread(void) { rcu_register_thread(); }
+static void end_thread(void) { rcu_unregister_thread(); }
 #endif
 
 #ifdef FLAVOUR_qsbr
-static void sleeps(void)
-{
-	rcu_thread_offline();
-}
-
-static void wakes(void)
-{
-	rcu_thread_online();
-}
+static void sleeps(void) { rcu_thread_offline(); }
+static void wakes(void) { rcu_thread_online(); }
 
 /* Where no section is, a thread reports that. */
 #define UNLOCK                                                                                     \
@@ -58,15 +44,8 @@ static void wakes(void)
 RCU_READ(urcu, rcu_read_lock(), rcu_dereference(urcu_pointer), UNLOCK)
 RCU_CALL(urcu, struct rcu_head, call_rcu(&o->head, urcu_callback))
 
-static void urcu_synchronize(void)
-{
-	synchronize_rcu();
-}
-
-static void urcu_barrier(void)
-{
-	rcu_barrier();
-}
+static void urcu_synchronize(void) { synchronize_rcu(); }
+static void urcu_barrier(void) { rcu_barrier(); }
 
 extern const struct rcu_impl IMPL;
 const struct rcu_impl IMPL = {.name = NAME,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The implementation by LTTng-UST. trace_lttng.c has its session. */
-#include "../bench.h"
-#include "../trace.h"
+#include "bench.h"
+#include "trace.h"
 
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "lttng_events.h"
+#include "trace/lttng_events.h"
 
 #include <errno.h>
 #include <lttng/ust-clock.h>
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 
 #define EVENT(name, ...) lttng_ust_tracepoint(near_bench, name, __VA_ARGS__)
 TRACE_LOOP(number, EVENT(number, (uint32_t)i))
@@ -30,10 +30,7 @@ static const char *check_off(uint64_t events)
 	return check_on(events) ? NULL : "a session has enabled the event";
 }
 
-static int init_on(void)
-{
-	return check_on(0) ? -ENOTCONN : 0;
-}
+static int init_on(void) { return check_on(0) ? -ENOTCONN : 0; }
 
 /* lttng_clock.c has taken effect. */
 static int init_counter(void)

@@ -3,7 +3,7 @@
 #include <spdlog/async.h>
 #include <spdlog/sinks/basic_file_sink.h>
 
-#include "../trace.h"
+#include "trace.h"
 
 static std::shared_ptr<spdlog::logger> logger;
 

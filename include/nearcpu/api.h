@@ -3,9 +3,16 @@
 #ifndef NEARCPU_API_H
 #define NEARCPU_API_H
 
+/* What is between the two has C linkage. */
 #ifdef __cplusplus
-extern "C" {
+#define NEAR__BEGIN_DECLS extern "C" {
+#define NEAR__END_DECLS }
+#else
+#define NEAR__BEGIN_DECLS
+#define NEAR__END_DECLS
 #endif
+
+NEAR__BEGIN_DECLS
 
 /* In the library functions are protected: an object that contains the static library calls its own
  * copies of them, also where another object of the process has a library of another version. */
@@ -16,7 +23,7 @@ extern "C" {
 #define NEAR_API __attribute__((visibility("default")))
 #endif
 
-/* ThreadSanitizer, see tsan.h. */
+/* ThreadSanitizer, see detail/tsan.h. */
 #if defined(__SANITIZE_THREAD__)
 #define NEAR__TSAN 1
 #elif defined(__has_feature)
@@ -38,8 +45,8 @@ extern "C" {
 #ifdef __cplusplus
 #define NEAR__INLINE                                                                               \
 	extern "C++" inline __attribute__((                                                        \
-		visibility("hidden"),                                                              \
-		abi_tag(NEAR__TAG_VERSION NEAR__TAG_TSAN NEAR__TAG_VALGRIND NEAR__TAG_GENERIC)))
+		visibility("hidden"), abi_tag(NEAR__TAG_VERSION NEAR__TAG_TSAN NEAR__TAG_VALGRIND  \
+						      NEAR__TAG_GENERIC NEAR__TAG_DEBUG)))
 #define NEAR__TAG_VERSION                                                                          \
 	"near_" NEAR__STRING(NEAR_VERSION_MAJOR) "_" NEAR__STRING(                                 \
 		NEAR_VERSION_MINOR) "_" NEAR__STRING(NEAR_VERSION_PATCH)
@@ -59,6 +66,11 @@ extern "C" {
 #define NEAR__TAG_GENERIC "_generic"
 #else
 #define NEAR__TAG_GENERIC
+#endif
+#ifdef NEAR_DEBUG
+#define NEAR__TAG_DEBUG "_debug"
+#else
+#define NEAR__TAG_DEBUG
 #endif
 #else
 #define NEAR__INLINE static inline
@@ -80,7 +92,7 @@ extern "C" {
 
 /* Of these headers. near_abi(7) says which versions work together. */
 #define NEAR_VERSION_MAJOR 0
-#define NEAR_VERSION_MINOR 1
+#define NEAR_VERSION_MINOR 2
 #define NEAR_VERSION_PATCH 0
 #define NEAR_VERSION (NEAR_VERSION_MAJOR * 10000 + NEAR_VERSION_MINOR * 100 + NEAR_VERSION_PATCH)
 
@@ -100,8 +112,33 @@ extern "C" {
 /* NEAR_VERSION of the library that the program uses. */
 NEAR_API int near_version(void);
 
-#ifdef __cplusplus
-}
+/* At file scope, after the definition of an object: makes `call`, which initialises it, before main
+ * and before constructors that have no priority. If the call fails, one line names the object, and
+ * the program stops.
+ *
+ *     static struct near_counter hits;
+ *     NEAR_EARLY(hits, near_counter_init(&hits));
+ */
+#define NEAR_EARLY(name, call)                                                                     \
+	__attribute__((constructor(101))) static void near__early_##name(void)                     \
+	{                                                                                          \
+		near__init_early(call, #name);                                                     \
+	}                                                                                          \
+	NEAR__SEMICOLON
+NEAR_API void near__init_early(int r, const char *name);
+
+/* Using an object that was not initialised is a SIGSEGV. In code that is compiled with -DNEAR_DEBUG
+ * the inline functions check for it: one line names the function and the object, and the program
+ * stops. */
+#ifdef NEAR_DEBUG
+#define NEAR__CHECK_READY(field, object)                                                           \
+	((field) ? (void)0 : near__used_before_init(__func__, (object)))
+#else
+#define NEAR__CHECK_READY(field, object) ((void)0)
 #endif
+NEAR_API void near__used_before_init(const char *function, const void *object)
+	__attribute__((noreturn, cold));
+
+NEAR__END_DECLS
 
 #endif

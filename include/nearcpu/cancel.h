@@ -10,6 +10,7 @@
  * Memory:    16 bytes. Zero is a token that is not set. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. No operation allocates. errno is left alone.
  * Order:     set releases; is_set, and a wait that the token ended, acquire.
+ * Fallback:  needs no rseq; the same code everywhere.
  * Lifetime:  until the call of set has returned and every wait that names the token too.
  * Fork:      the child's token is set if the parent's was; no thread waits.
  *
@@ -31,9 +32,7 @@
 
 #include <nearcpu/lock.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* For the clock of any wait that takes a deadline: CLOCK_MONOTONIC | NEAR_INTERRUPTIBLE. A signal
  * handler that runs while the thread sleeps in the kernel then ends the wait, which returns -EINTR
@@ -55,8 +54,8 @@ struct near_cancel {
 #define NEAR_CANCEL_INIT { 0, 0, 0 }
 /* clang-format on */
 
-/* Sets the token permanently. Each waiter returns -ECANCELED, unless its condition was fulfilled
- * first. */
+/* Sets the token permanently. Each wait that names it ends by -ECANCELED, unless its condition was
+ * fulfilled first. */
 NEAR_API void near_cancel_set(struct near_cancel *c);
 
 NEAR_INLINE bool near_cancel_is_set(const struct near_cancel *c)
@@ -72,8 +71,6 @@ NEAR_INLINE bool near_cancel_is_set(const struct near_cancel *c)
 /* Makes the token new. Requires that no thread uses it. */
 NEAR_API void near_cancel_reset(struct near_cancel *c);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

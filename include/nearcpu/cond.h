@@ -7,8 +7,12 @@
  *            to the mutex, whose unlocks wake them; a thread that wakes up after it wakes up to
  *            four others.
  * Memory:    4 bytes. Zero is valid. There is nothing to destroy.
- * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
+ *            errno is left alone. Not between processes. A signal handler that interrupts a wait
+ *            must return: after siglongjmp(3) the waiter, which is on the stack, stays in its
+ *            queue.
  * Order:     that of the mutex.
+ * Fallback:  needs no rseq; the same code everywhere.
  * Fairness:  first in, first out. A signal goes to a thread that waited when it was sent, never to
  *            a later one. A thread that received a signal returns 0, even if its deadline passes
  *            before it has locked the mutex again. So no signal is lost or stolen.
@@ -39,9 +43,7 @@
 
 #include <nearcpu/mutex.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private: not 0 if a thread may wait. */
 struct near_cond {
@@ -55,10 +57,11 @@ struct near_cond {
 /* Unlocks the mutex, waits for a signal, and locks the mutex again. */
 NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m) NEAR__REQUIRES(m);
 
-/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by `clock`
- * (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set. The mutex
- * is held in any case when it returns, so that it may return late. -EINVAL: unknown clock, or a
- * deadline that is no time; the mutex was not unlocked. */
+/* The same: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
+ * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME); -ECANCELED: `cancel` (NULL: none) is set;
+ * -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; -EINVAL: unknown
+ * clock, or an invalid deadline: the mutex was not unlocked. The mutex is held in any case when it
+ * returns, so that it may return late. */
 NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel)
 	NEAR__REQUIRES(m);
@@ -87,8 +90,6 @@ NEAR_INLINE void near_cond_broadcast(struct near_cond *c)
 		near__cond_wake(c, true);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

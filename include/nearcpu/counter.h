@@ -5,7 +5,8 @@
  *            read one clock reading.
  * Memory:    8 bytes per slot in use, and the handle.
  * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork:
- *            the child keeps its own copy of the count. No operation interrupts other CPUs.
+ *            the child keeps its own copy of the count; the child of a vfork adds to its parent's.
+ *            No operation interrupts other CPUs. errno is left alone.
  * Order:     relaxed. A read counts every add that happened before it, and none twice; of
  *            concurrent adds it may count any.
  * Fallback:  a relaxed fetch_add on one of as many copies as there are CPUs.
@@ -13,6 +14,8 @@
  * Concurrent with:   add   read  read_cached  reset  destroy
  *            add      yes   yes      yes       yes     no
  *            read     yes   yes      yes       yes     no
+ *            read_cached
+ *                     yes   yes      yes       yes     no
  *            reset    yes   yes      yes       yes     no
  *
  *     struct near_counter hits;
@@ -31,9 +34,7 @@
 
 #include <nearcpu/percpu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private. */
 struct near_counter {
@@ -44,17 +45,8 @@ struct near_counter {
 	uint32_t writer; /* fills the cache: 0, or a process's number of forks plus one */
 };
 
-/* Returns 0 or -ENOMEM. The count is 0. */
+/* Makes a counter of 0. Returns 0; -ENOMEM: no memory or address space (RLIMIT_AS). */
 NEAR_API int near_counter_init(struct near_counter *c);
-
-/* At file scope, after the definition of a counter: it is ready before main, and in constructors
- * that have no priority. No memory stops the program. A counter that was not made ready is not
- * detected: an add is a SIGSEGV.
- *
- *     static struct near_counter hits;
- *     NEAR_COUNTER_EARLY(hits);
- */
-#define NEAR_COUNTER_EARLY(name) NEAR__EARLY(name, near_counter_init(&(name)))
 
 /* Frees the copies. Requires that no operation on it runs. */
 NEAR_API void near_counter_destroy(struct near_counter *c);
@@ -75,6 +67,7 @@ NEAR__INLINE bool near__counter_try_add(int64_t *p, int64_t n)
 /* Adds n, which may be negative. Sums wrap. */
 NEAR_INLINE void near_counter_add(struct near_counter *c, int64_t n)
 {
+	NEAR__CHECK_READY(c->p, c);
 	if (__builtin_expect(!near__counter_try_add(c->p, n), 0))
 		near__counter_add_slow(c->p, n);
 }
@@ -91,8 +84,6 @@ NEAR_API int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_a
  * the count that stays. */
 NEAR_API int64_t near_counter_reset(struct near_counter *c);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -9,9 +9,12 @@
  *            wake a thread takes a system call.
  * Memory:    48 bytes, and 8 for each element of the capacity, allocated by init.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
- *            there are no cancellation points. Elements are never dereferenced; NULL is one.
+ *            there are no cancellation points. Elements are never dereferenced; NULL is one. A
+ *            signal handler that interrupts a wait must return: after siglongjmp(3) the waiter,
+ *            which is on the stack, stays in its queue.
  * Order:     first in, first out; linearizable, and so are full, empty and closed. A get acquires
  *            what the put of its element released.
+ * Fallback:  needs no rseq; the same code everywhere.
  * Fairness:  that of near_mutex. Sleepers are woken first in, first out; a thread that does not
  *            sleep may be quicker.
  * Misuse:    use before init or after destroy stops the program with one line on standard error.
@@ -39,9 +42,7 @@
 
 #include <nearcpu/cond.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_FIFO_MAX_CAPACITY ((size_t)1 << 30)
 
@@ -54,7 +55,7 @@ struct near_fifo {
 	void **cells;
 };
 
-/* 0; -EINVAL: the capacity is 0; -E2BIG: above NEAR_FIFO_MAX_CAPACITY; -ENOMEM. */
+/* Returns 0; -EINVAL: the capacity is 0; -E2BIG: above NEAR_FIFO_MAX_CAPACITY; -ENOMEM. */
 NEAR_API int near_fifo_init(struct near_fifo *f, size_t capacity);
 
 /* Frees the cells, not what elements point to. Requires that no thread is in a call. */
@@ -65,26 +66,26 @@ NEAR_API void near_fifo_destroy(struct near_fifo *f);
 NEAR_API int near_fifo_try_put(struct near_fifo *f, void *element);
 NEAR_API int near_fifo_try_get(struct near_fifo *f, void **element);
 
-/* Wait: 0 or -EPIPE. */
+/* Wait for room, or for an element: 0. -EPIPE: the fifo is closed, for get: and empty. */
 NEAR_API int near_fifo_put(struct near_fifo *f, void *element);
 NEAR_API int near_fifo_get(struct near_fifo *f, void **element);
 
-/* Give up: -ETIMEDOUT, -ECANCELED, -EINVAL, as near_mutex_lock_until. What needs no wait is done in
- * any case. */
+/* The same, but give up: errors as near_mutex_lock_until. What needs no wait is done in any
+ * case. */
 NEAR_API int near_fifo_put_until(struct near_fifo *f, void *element, int clock,
 				 const struct timespec *deadline, struct near_cancel *cancel);
 NEAR_API int near_fifo_get_until(struct near_fifo *f, void **element, int clock,
 				 const struct timespec *deadline, struct near_cancel *cancel);
 
-/* Several at once. They return how many, if any, or the error of the single form; 0: n is 0. The
- * first two do not wait: they put what there is room for, take what there is, in one step.
- * put_many_until waits until all n are put, and those of other threads may come between where it
- * waits; get_many_until waits until there is one. */
+/* Several at once. They return how many, if any; 0: n is 0; or an error. */
+
+/* Puts what there is room for, in one step. Errors as near_fifo_try_put. */
 NEAR_API long near_fifo_try_put_many(struct near_fifo *f, void *const *elements, size_t n);
+
+/* Takes up to n that there are, in one step. Errors as near_fifo_try_get. */
 NEAR_API long near_fifo_try_get_many(struct near_fifo *f, void **elements, size_t n);
-NEAR_API long near_fifo_put_many_until(struct near_fifo *f, void *const *elements, size_t n,
-				       int clock, const struct timespec *deadline,
-				       struct near_cancel *cancel);
+
+/* Takes up to n, and waits until there is one. Errors as near_fifo_get_until. */
 NEAR_API long near_fifo_get_many_until(struct near_fifo *f, void **elements, size_t n, int clock,
 				       const struct timespec *deadline, struct near_cancel *cancel);
 
@@ -95,8 +96,6 @@ NEAR_API void near_fifo_close(struct near_fifo *f);
 /* How many elements there are. */
 NEAR_API size_t near_fifo_count(struct near_fifo *f);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

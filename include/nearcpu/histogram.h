@@ -12,9 +12,10 @@
  *            touched: 15 KiB with precision 5 (3 %) and values of 64 bits, 6 KiB with values up to
  *            2^30. The same once from the first reset on. A snapshot: twice the same from malloc.
  * Safety:    record: any thread, signal handlers. read, reset: any thread. Fork: the child has its
- *            own copy, except of a histogram in a region. A process that is killed loses nothing
- *            that it recorded in a region; killed within a record, the value may be counted and
- *            be missing from an exact sum; killed within a reset, what that took is gone.
+ *            own copy, except of a histogram in a region. errno is left alone. A process that is
+ *            killed loses nothing that it recorded in a region; killed within a record, the value
+ *            may be counted and be missing from an exact sum; killed within a reset, what that took
+ *            is gone.
  * Order:     relaxed, as near_counter. A snapshot is not that of one moment: it contains some of
  *            the records during the call, and may have the count of one without its part of the
  *            exact sum. Over all resets both are exact.
@@ -26,13 +27,13 @@
  *            reset    yes     yes   yes    no     (each record is in one reset, or stays)
  *
  *     struct near_histogram h;
- *     struct near_snapshot s;
+ *     struct near_histogram_snapshot s;
  *
  *     near_histogram_init(&h, NULL);
  *     near_histogram_record(&h, nanoseconds);
  *     near_histogram_read(&h, &s);
- *     printf("p99 %llu\n", (unsigned long long)near_snapshot_percentile(&s, 99).high);
- *     near_snapshot_free(&s);
+ *     printf("p99 %llu\n", (unsigned long long)near_histogram_snapshot_percentile(&s, 99).high);
+ *     near_histogram_snapshot_free(&s);
  *
  * Source: Gil Tene, HdrHistogram (2012). Differs in that a bucket is a per-CPU counter and no
  * total is kept beside the buckets: the count is their sum.
@@ -43,9 +44,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/region.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_HISTOGRAM_PRECISION 5u /* the default */
 #define NEAR_HISTOGRAM_MAX_PRECISION 10u
@@ -57,6 +56,7 @@ struct near_histogram_options {
 	/* Rounded up to the end of its bucket; greater values share one more bucket. Default: the
 	 * greatest number. */
 	uint64_t max;
+	uint64_t reserved[4]; /* 0 */
 };
 
 /* Private. */
@@ -75,21 +75,24 @@ struct near_histogram {
 	struct near_region region;
 };
 
-/* `options` may be NULL. Returns 0; -EINVAL: precision above the maximum; -E2BIG: more buckets than
- * an object can have (NEAR_PERCPU_MAX_SIZE): take less precision or a smaller maximum; -ENOMEM. */
+/* `options` may be NULL. Returns 0; -EINVAL: precision above the maximum, or a reserved word that
+ * is not 0; -E2BIG: more buckets than an object can have (NEAR_PERCPU_MAX_SIZE): take less
+ * precision or a smaller maximum; -ENOMEM. */
 NEAR_API int near_histogram_init(struct near_histogram *h,
 				 const struct near_histogram_options *options);
 
 /* A histogram that is an object of region `r`, which stays open as long as it is used: finds it by
- * its name and labels, or adds it. Errors as near_histogram_init and near_region_define. */
-NEAR_API int near_histogram_define(struct near_histogram *h, struct near_region *r,
-				   const char *name, const char *labels,
-				   const struct near_histogram_options *options);
+ * its name and labels, or adds it. `labels` and `options` may be NULL. Returns 0;
+ * -EINVAL: an option is wrong; and what near_region_open_object returns. near_region_error has a
+ * sentence. */
+NEAR_API int near_histogram_open(struct near_histogram *h, const struct near_region *r,
+				 const char *name, const char *labels,
+				 const struct near_histogram_options *options);
 
-/* A histogram that is object `o` of region `r`, as near_region_object found it.
+/* A histogram that is object `o` of region `r`, which near_region_object has found.
  * Returns 0; -EINVAL: it is no histogram. */
-NEAR_API int near_histogram_use(struct near_histogram *h, const struct near_region *r,
-				const struct near_region_object *o);
+NEAR_API int near_histogram_open_object(struct near_histogram *h, const struct near_region *r,
+					const struct near_region_object *o);
 
 /* Frees it; one in a region lives on. Requires that no operation on it runs. */
 NEAR_API void near_histogram_destroy(struct near_histogram *h);
@@ -126,6 +129,7 @@ NEAR_INLINE void near_histogram_record_n(struct near_histogram *h, uint64_t valu
 	uint64_t bucket = near__histogram_bucket(value, h->precision, h->linear);
 	bool done;
 
+	NEAR__CHECK_READY(h->linear, h);
 	if (__builtin_expect(value < h->percpu_end, 1))
 		done = near__histogram_try_add(h, bucket, n);
 	else
@@ -143,7 +147,7 @@ NEAR_INLINE void near_histogram_record(struct near_histogram *h, uint64_t value)
 
 /* ---- snapshots ---- */
 
-struct near_snapshot {
+struct near_histogram_snapshot {
 	uint64_t count; /* the sum of `counts`, modulo 2^64 */
 	uint64_t max;   /* if it is below 2^64 - 1, the last bucket has what exceeds it */
 	/* The sum of the values is at most `sum_error` away from `sum`, besides the rounding of a
@@ -157,44 +161,49 @@ struct near_snapshot {
 };
 
 /* The values of a bucket. */
-struct near_range {
+struct near_histogram_range {
 	uint64_t low, high;
 };
 
 /* What was recorded since the last reset. Returns 0 or -ENOMEM. */
-NEAR_API int near_histogram_read(const struct near_histogram *h, struct near_snapshot *s);
+NEAR_API int near_histogram_read(const struct near_histogram *h, struct near_histogram_snapshot *s);
 
 /* The same, and counts from 0 again: each record is in the result of exactly one reset or in what
  * stays. Without memory nothing is reset. */
-NEAR_API int near_histogram_reset(struct near_histogram *h, struct near_snapshot *s);
+NEAR_API int near_histogram_reset(struct near_histogram *h, struct near_histogram_snapshot *s);
 
-NEAR_API void near_snapshot_free(struct near_snapshot *s);
+NEAR_API void near_histogram_snapshot_free(struct near_histogram_snapshot *s);
 
 /* Adds the counts of `from` to `to`. Returns 0; -EINVAL, and nothing is added: `from` has less
  * precision, or it has a lower maximum and counted values above that. */
-NEAR_API int near_snapshot_merge(struct near_snapshot *to, const struct near_snapshot *from);
+NEAR_API int near_histogram_snapshot_merge(struct near_histogram_snapshot *to,
+					   const struct near_histogram_snapshot *from);
 
 /* The bucket of the value at the percentile (0 to 100): of all values in their order, that of
  * number ceil(percent / 100 * count), the first being 1 and the least that is returned. So at least
  * that percentage of the values is at most its `high`, and the value itself is low to high. Of an
  * empty snapshot: 0, 0. */
-NEAR_API struct near_range near_snapshot_percentile(const struct near_snapshot *s, double percent);
+NEAR_API struct near_histogram_range
+near_histogram_snapshot_percentile(const struct near_histogram_snapshot *s, double percent);
 
 /* The buckets of the least and of the greatest value; of an empty snapshot: 0, 0. */
-NEAR_API struct near_range near_snapshot_min(const struct near_snapshot *s);
-NEAR_API struct near_range near_snapshot_max(const struct near_snapshot *s);
+NEAR_API struct near_histogram_range
+near_histogram_snapshot_min(const struct near_histogram_snapshot *s);
+NEAR_API struct near_histogram_range
+near_histogram_snapshot_max(const struct near_histogram_snapshot *s);
 
 /* The values of bucket `i`, which is below s->buckets. */
-NEAR_API struct near_range near_snapshot_bucket(const struct near_snapshot *s, unsigned i);
+NEAR_API struct near_histogram_range
+near_histogram_snapshot_bucket(const struct near_histogram_snapshot *s, unsigned i);
 
 /* Write up to `size` bytes, the terminating 0 included, and return what snprintf would. The text is
  * a line of count, mean, percentiles and maximum; the JSON an object that has the buckets that are
  * not empty, too. */
-NEAR_API int near_snapshot_text(const struct near_snapshot *s, char *out, size_t size);
-NEAR_API int near_snapshot_json(const struct near_snapshot *s, char *out, size_t size);
+NEAR_API int near_histogram_snapshot_text(const struct near_histogram_snapshot *s, char *out,
+					  size_t size);
+NEAR_API int near_histogram_snapshot_json(const struct near_histogram_snapshot *s, char *out,
+					  size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

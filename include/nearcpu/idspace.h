@@ -15,17 +15,19 @@
  * nodes get it only if there is no other.
  *
  * Cost:      acquire and release together about 4 ns, hand_over 2 ns, no atomic instruction. If the
- *            cache has no id, or has one at release: a lock, and a search of a bitmap. The two
- *            searches of caches above: two membarriers, which interrupt all CPUs that run this
- *            process, if they find an id.
+ *            cache has no id, or has one at release: a lock, and a search of a bitmap. A search of
+ *            the caches (see above; drain): two membarriers, which interrupt all CPUs that run this
+ *            process, if it finds an id.
  * Memory:    16 bytes per slot in use, a page per id that was in use and what is allocated, and
  *            `size` bytes of address space per id.
- * Safety:    any thread, not in signal handlers. Fork: the child has its own copy of all; what
- *            workers of threads had that it does not have stays in use.
+ * Safety:    any thread, not in signal handlers; near_idspace_at, near_worker_id and
+ *            near_worker_must_repair in these, too. Nothing is a cancellation point. Fork: the
+ *            child has its own copy of all; what workers of threads had that it does not have stays
+ *            in use.
  * Order:     release happens before the acquire that returns the id. hand_over orders nothing: what
  *            switches from worker to worker does.
- * Errors:    acquire and hand_over return a negative errno. A worker that has an id already, or
- *            none, stops the program; so does one that is a copy of the worker that has it.
+ * Misuse:    a worker that has an id already, or none, stops the program; so does one that is a
+ *            copy of the worker that has it.
  * Fallback:  an atomic word per CPU takes the place of the slot's cache.
  *
  * Concurrent with:   acquire  release  hand_over  alloc  drain  stats  destroy
@@ -35,7 +37,7 @@
  *     static struct near_idspace ids;
  *     static long *done;                                     // of each id
  *     near_idspace_init(&ids, NULL);
- *     near_idspace_alloc(&ids, (void **)&done, sizeof(*done), sizeof(*done));
+ *     near_idspace_alloc(&ids, sizeof(*done), sizeof(*done), (void **)&done);
  *     ...
  *     struct near_worker w = {0};
  *     int id = near_idspace_acquire(&ids, &w);
@@ -55,9 +57,7 @@
 
 #include <nearcpu/percpu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_IDSPACE_MAX_IDS 65535u
 #define NEAR_IDSPACE_MAX_SIZE ((size_t)1 << 30)
@@ -73,6 +73,7 @@ struct near_worker {
 struct near_idspace_options {
 	unsigned ids; /* 1 to NEAR_IDSPACE_MAX_IDS; default 4096 */
 	size_t size;  /* bytes per id for near_idspace_alloc; default 64 KiB less 64 bytes */
+	uint64_t reserved[4]; /* 0 */
 };
 
 /* Private. */
@@ -96,8 +97,8 @@ struct near__id {
 	uint64_t pad[2];
 };
 
-/* Returns 0; -E2BIG: above a maximum; -ENOMEM: no memory or address space. `options` may be
- * NULL. */
+/* `options` may be NULL. Returns 0; -E2BIG: above a maximum; -EINVAL: a reserved word is not 0;
+ * -ENOMEM: no memory or address space. */
 NEAR_API int near_idspace_init(struct near_idspace *s, const struct near_idspace_options *options);
 
 /* Frees everything, the data of all ids too. Requires that no worker has an id. */
@@ -180,6 +181,7 @@ NEAR_INLINE int near_idspace_acquire(struct near_idspace *s, struct near_worker 
 	uint64_t id1;
 	struct near__id *block;
 
+	NEAR__CHECK_READY(s->slots, s);
 	if (__builtin_expect(w->id1 != 0, 0))
 		near__idspace_misuse(s, w, "near_idspace_acquire");
 	if (__builtin_expect(near__idspace_try_acquire(s->slots, &id1) != NEAR_SEQ_COMMITTED, 0))
@@ -210,7 +212,7 @@ NEAR_INLINE void near_idspace_release(struct near_idspace *s, struct near_worker
 		near__idspace_release_slow(s, (unsigned)id);
 }
 
-/* Gives the id of `from` to `to`, which runs next, and returns it. */
+/* Gives the id of `from` to `to`, which runs next, and returns it. Cannot fail. */
 NEAR_INLINE int near_idspace_hand_over(struct near_idspace *s, struct near_worker *from,
 				       struct near_worker *to)
 {
@@ -232,7 +234,7 @@ NEAR_INLINE int near_idspace_hand_over(struct near_idspace *s, struct near_worke
  * They keep what the id's workers left there, and are freed with the space.
  * Returns 0; -EINVAL: size is 0, or align is no power of two up to 4096; -ENOMEM: the options'
  * `size` is used up. */
-NEAR_API int near_idspace_alloc(struct near_idspace *s, void **out, size_t size, size_t align);
+NEAR_API int near_idspace_alloc(struct near_idspace *s, size_t size, size_t align, void **out);
 
 NEAR_INLINE void *near_idspace_at(const struct near_idspace *s, const void *p, int id)
 {
@@ -265,8 +267,6 @@ struct near_idspace_stats {
 NEAR_API int near_idspace_stats(struct near_idspace *s, struct near_idspace_stats *out,
 				size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -7,7 +7,8 @@
  * Memory:    8 bytes. Zero is a free lock: static and calloc'ed locks need no call, and
  *            constructors of any priority may use them. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers (a handler that interrupts the holder would wait
- *            forever). errno is left alone; nothing here is a cancellation point.
+ *            forever). errno is left alone; nothing here is a cancellation point. A signal handler
+ *            that interrupts a wait must return, not leave by siglongjmp(3).
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees both by itself.
  * Fairness:  none. A thread that finds the lock free takes it, even if others sleep; one of these
  *            has then been woken.
@@ -24,10 +25,10 @@
  * has been unmapped, the call does nothing. If it contains another futex by then, a sleeper there
  * gets a spurious wake-up, which every user of futexes must tolerate.
  *
- * Concurrent with:    lock  try_lock  unlock  stats_read  reset_in_child
- *     lock             yes    yes       yes      yes           no
- *     try_lock         yes    yes       yes      yes           no
- *     unlock           yes    yes       no       yes           no     (there is one holder)
+ * Concurrent with:    lock  try_lock  unlock  reset_in_child
+ *     lock             yes    yes       yes         no
+ *     try_lock         yes    yes       yes         no
+ *     unlock           yes    yes       no          no     (there is one holder)
  *
  *     static struct near_lock lock;
  *     static unsigned long hits;
@@ -45,13 +46,11 @@
 #ifndef NEARCPU_LOCK_H
 #define NEARCPU_LOCK_H
 
-#include <nearcpu/tsan.h>
+#include <nearcpu/detail/tsan.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* For clang's -Wthread-safety: each lock of this library is a capability, and each function is
  * annotated with what it acquires, releases or requires. The annotations are empty for other
@@ -91,7 +90,7 @@ extern "C" {
 #endif
 
 /* Private. The high 32 bits count the holder and the waiters that have registered. The low 32 bits
- * are the futex word, LOCKED and WAKING. src/ground/lock.c explains the combinations. */
+ * are the futex word, LOCKED and WAKING. src/base/lock.c explains the combinations. */
 struct NEAR__CAPABILITY("mutex") near_lock {
 	uint64_t word __attribute__((aligned(8)));
 };
@@ -100,31 +99,13 @@ struct NEAR__CAPABILITY("mutex") near_lock {
 #define NEAR_LOCK_INIT { 0 }
 /* clang-format on */
 
-/* How often a lock was taken in each way, by the furthest step that the thread had to go; the sum
- * is the number of acquisitions. Zero is a valid start. Each lock needs its own: the lock orders
- * the threads that count. */
-struct near_lock_stats {
-	uint64_t fast;    /* immediately */
-	uint64_t spun;    /* while spinning */
-	uint64_t yielded; /* after sched_yield */
-	uint64_t slept;   /* after announcing itself, to be woken */
-};
-
 #define NEAR__LOCK_LOCKED ((uint64_t)1)
 #define NEAR__LOCK_WAKING ((uint64_t)2)
 #define NEAR__LOCK_ONE ((uint64_t)1 << 32)
 #define NEAR__LOCK_ALONE (NEAR__LOCK_ONE | NEAR__LOCK_LOCKED)
 
-enum near__lock_path {
-	NEAR__LOCK_FAST,
-	NEAR__LOCK_SPUN,
-	NEAR__LOCK_YIELDED,
-	NEAR__LOCK_SLEPT,
-};
-
-NEAR_API enum near__lock_path near__lock_slow(struct near_lock *lock);
+NEAR_API void near__lock_slow(struct near_lock *lock);
 NEAR_API void near__unlock_slow(struct near_lock *lock);
-NEAR_API void near__lock_note(struct near_lock_stats *stats, enum near__lock_path path);
 
 /* Free to {1, LOCKED}. Acquire: pairs with the release in the unlock that stored the 0. The value
  * that a failure loads is not used. Strong, so that a failure means that the lock is held or has
@@ -176,30 +157,12 @@ NEAR_INLINE void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock) N
 		near__unlock_slow(lock);
 }
 
-/* As near_lock_lock, and counts in stats how the lock was got. Both forms mix freely. */
-NEAR_INLINE void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
-	NEAR__ACQUIRES(lock) NEAR__UNCHECKED
-{
-	enum near__lock_path path = NEAR__LOCK_FAST;
-
-	if (!near__lock_fast(lock))
-		path = near__lock_slow(lock);
-	NEAR__WATCHED_ACQUIRE(lock);
-	near__lock_note(stats, path);
-}
-
-/* Copies stats to out, from any thread at any time. The four counts are not of one moment. */
-NEAR_API void near_lock_stats_read(const struct near_lock_stats *stats,
-				   struct near_lock_stats *out);
-
 /* Frees the lock in the child of a fork. Requires that the thread that forked held it. An unlock
  * would be wrong: the word also counts the parent's waiters, which do not exist in the child,
  * except for the thread that forked, if its signal handler forked while the thread waited for the
  * lock. */
 NEAR_API void near_lock_reset_in_child(struct near_lock *lock) NEAR__RELEASES(lock);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

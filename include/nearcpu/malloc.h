@@ -5,27 +5,17 @@
  * libnearcpu-alloc has it under names of its own: near_malloc() ... are declared here. They leave
  * the program's malloc alone. Each library has its statistics.
  *
- * Cost:      near_malloc and near_free about 2 ns each. Statistics: one pass over the slots in use
- *            and, for each class, a system call (process_vm_readv) and locks, held for a copy of a
- *            few numbers. They cost allocations nothing: only those that find no block in the list
- *            of their slot are counted.
- * Memory:    near_malloc(3). The statistics take none; JSON goes out in pieces of at most 512
- *            bytes.
- * Safety:    any thread; not in signal handlers. Fork: the child has its copy of the heap, and
- *            continues with its parent's counts. Reading statistics interrupts no other CPUs.
- * Order:     each number of another slot is read by itself while the numbers change: sums are not a
- *            snapshot. While no other thread allocates, frees or moves lists they are exact.
- *            Otherwise a list that moves may be counted twice, or as in use: the error is a few
- *            lists for each thread that runs, and does not last.
- * Fallback:  the same numbers without rseq, from the lists that each thread then has. If a filter
- *            forbids the system call, the blocks in the current lists of slots count as in use.
+ * Cost:      near_malloc and near_free about 2 ns each, no atomic instruction. A list that is empty
+ *            or full moves as a whole. malloc_trim interrupts all CPUs that run this process.
+ * Memory:    blocks of up to 64 KiB have one of 49 sizes, larger ones are whole pages. What is free
+ *            goes back to the system after a while (DESCRIPTION in near_malloc(3)).
+ * Safety:    any thread, at any time: before constructors, after destructors, in destructors of
+ *            thread-specific data, in the children of fork, vfork and clone(CLONE_VM |
+ *            CLONE_VFORK). Not in signal handlers. Fork: the child has its copy of the heap.
+ * Order:     a free happens before the allocation that returns its memory.
+ * Fallback:  lists of each thread, and per CPU a transfer cache under a lock.
  *
- * `free_dirty` and `cached` of an idle process become 0 if the library's thread runs (BACKGROUND
- * THREAD in near_malloc(3)): within three seconds of the last call that took a slow path, or eleven
- * of any other. But without rseq the lists of threads that wait stay in `cached`. Where the thread
- * does not run, both stay; `free_dirty` has the limit that near_malloc(3) gives.
- *
- * Concurrent with: everything.
+ * Concurrent with: everything. A block is freed or reallocated once.
  *
  *     struct near_malloc_stats s;
  *     if (near_malloc_stats(&s, sizeof(s)) == 0)
@@ -41,9 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* ---- libnearcpu-alloc ---- */
 
@@ -73,7 +61,27 @@ NEAR_API void near_free(void *p);
 /* The bytes of the block that the program may use; 0: p is NULL. */
 NEAR_API size_t near_usable_size(const void *p);
 
-/* ---- statistics ---- */
+/* ---- statistics ----
+ *
+ * Cost:      one pass over the slots in use and, for each class, a system call (process_vm_readv)
+ *            and locks, held for a copy of a few numbers. No CPU is interrupted. Allocations pay
+ *            nothing: only those that find no block in the list of their slot are counted.
+ * Memory:    none; JSON goes out in pieces of at most 512 bytes.
+ * Safety:    any thread; not in signal handlers. errno is left alone. Fork: the child continues
+ *            with its parent's counts.
+ * Order:     each number of another slot is read by itself while the numbers change: sums are not a
+ *            snapshot. While no other thread allocates, frees or moves lists they are exact.
+ *            Otherwise a list that moves may be counted twice, or as in use: the error is a few
+ *            lists for each thread that runs, and does not last.
+ * Fallback:  the same numbers without rseq, from the lists that each thread then has. If a filter
+ *            forbids the system call, the blocks in the current lists of slots count as in use.
+ *
+ * `free_dirty` and `cached` of an idle process become 0 if the library's thread runs (BACKGROUND
+ * THREAD in near_malloc(3)): within three seconds of the last call that took a slow path, or eleven
+ * of any other. But without rseq the lists of threads that wait stay in `cached`. Where the thread
+ * does not run, both stay; `free_dirty` has the limit that near_malloc(3) gives.
+ *
+ * Concurrent with: everything. */
 
 /* Later versions add fields at the end. */
 struct near_malloc_stats {
@@ -121,15 +129,13 @@ struct near_malloc_class_stats {
 NEAR_API int near_malloc_stats(struct near_malloc_stats *out, size_t size);
 
 /* The same for class n, from 0 on. -ENOENT: there are fewer classes. */
-NEAR_API int near_malloc_class_stats(struct near_malloc_class_stats *out, size_t size, unsigned n);
+NEAR_API int near_malloc_class_stats(unsigned n, struct near_malloc_class_stats *out, size_t size);
 
 /* Writes all of it as one JSON object, with the names of the fields, by calls of `write`, which
  * returns 0 or a negative errno. Returns 0 or the first error. `write` may allocate. */
 NEAR_API int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size),
 				    void *arg);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -17,7 +17,8 @@
  * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
- *            errno is left alone.
+ *            errno is left alone. A signal handler that interrupts a wait must
+ *            return: after siglongjmp(3) the waiter, which is on the stack, stays in its queue.
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer is informed, even if
  *            the library was built without it.
  * Fairness:  a thread that finds the mutex free takes it, even if others sleep: that makes it fast.
@@ -82,11 +83,26 @@
 #endif
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
-/* Private: the holder and the state of waiters, see src/locks/mutex.h. */
+/* Private. Free: 0, or flags without a holder. For each part, which error is legal, and what it
+ * costs; src/locks/mutex.h has the argument.
+ *
+ *   bits 10-31  the holder's number, 0: none. No error.
+ *   bits 5-9    the number of forks, modulo 32, when the flags were set. With another number than
+ *               that of the process they count as clear: they are of waiters of a parent.
+ *   4 RESERVED  no holder, and WAKING is set: threads that arrive leave the mutex to the designated
+ *               waker. Set for a waker that does not come: they wait a millisecond. Clear too
+ *               early: the waker waits for another holder.
+ *   3 ATOMIC_UNLOCK
+ *               unlocks use a CAS. Set without need: an unlock costs an atomic instruction. Clear:
+ *               the next waiter fences.
+ *   2 AWAITED   a waiter for a condition is in the queue. Set without one: an unlock searches the
+ *               queue, and clears it. Clear with one is an error: nothing would wake it.
+ *   1 WAKING    a designated waker is on its way. Set without one is an error: unlocks would wake
+ *               no other. Clear with one: an unlock wakes one thread more than necessary.
+ *   0 PARKED    a waiter for the mutex is in the queue: as AWAITED.
+ */
 struct NEAR__CAPABILITY("mutex") near_mutex {
 	uint32_t word;
 };
@@ -120,7 +136,7 @@ NEAR__INLINE bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
 {
 	uint64_t seen, not_alone;
 
-	return NEAR__SEQ((NEAR_SEQ_IN_AREA),
+	return NEAR__SEQ((NEAR__SEQ_IN_AREA),
 		NEAR_LOAD1(not_alone, alone, 0)
 		NEAR_ADD_CONST(not_alone, -1)
 		NEAR_LOAD4(seen, word, 0)
@@ -173,9 +189,9 @@ NEAR_INLINE bool near_mutex_try_lock(struct near_mutex *m)
 }
 
 /* Takes the mutex and returns 0. Or returns without it: -ETIMEDOUT when the deadline (absolute;
- * NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when
- * `cancel` (NULL: none) is set. A free mutex is taken in any case. -EINVAL: unknown clock, or a
- * deadline that is no time. */
+ * NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME); -ECANCELED: `cancel`
+ * (NULL: none) is set; -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran;
+ * -EINVAL: unknown clock, or an invalid deadline. A free mutex is taken in any case. */
 NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 				   struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
@@ -188,7 +204,7 @@ NEAR__INLINE bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 	uint64_t seen;
 
 	near__prefetch_for_write(word);
-	return NEAR__SEQ((NEAR_SEQ_IN_AREA),
+	return NEAR__SEQ((NEAR__SEQ_IN_AREA),
 		NEAR_LOAD4(seen, word, 0)
 		NEAR_BRANCH_NE(seen, owner, near_failed)
 		NEAR_COMMIT4_SHARED_RELEASE(zero, word),
@@ -225,12 +241,12 @@ NEAR_API void near_mutex_unlock_fair(struct near_mutex *m) NEAR__RELEASES(m);
  *
  * The thread that unlocks the mutex calls the conditions of the waiters, with the mutex held, and
  * reserves the mutex for the first waiter whose condition is true; that calls it again. So a
- * condition must depend only on
- * what the mutex guards, and must not lock, park, allocate or take long. */
+ * condition must depend only on what the mutex guards, and must not lock, park, allocate or take
+ * long. */
 NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
 	NEAR__REQUIRES(m);
 
-/* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it returns
+/* The same: 0. Or gives up as near_mutex_lock_until. The mutex is held in any case when it returns
  * (with -EINVAL too), so that it may return long after the deadline. */
 NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
 				    int clock, const struct timespec *deadline,
@@ -242,8 +258,6 @@ NEAR_API bool near_mutex_is_mine(const struct near_mutex *m);
 /* Makes later uses stop the program. Requires that the mutex is free and no thread waits. */
 NEAR_API void near_mutex_destroy(struct near_mutex *m) NEAR__EXCLUDES(m);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

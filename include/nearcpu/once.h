@@ -3,9 +3,13 @@
  *
  * Cost:      one load after it is done.
  * Memory:    4 bytes. Zero: not done yet.
- * Safety:    any thread; not in signal handlers. errno is what the function leaves. The function
- *            may use other near_once. Use of its own stops the program with one line.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
+ *            errno is what the function leaves. The function may use other near_once; use of its
+ *            own stops the program with one line. Not between processes. A signal handler that
+ *            interrupts a wait must return: after siglongjmp(3) the waiter, which is on the stack,
+ *            stays in its queue.
  * Order:     a return from near_once_call acquires what the function released by its return.
+ * Fallback:  needs no rseq; the same code everywhere.
  * Failure:   if the function returns other than 0, the caller gets that value, and the next caller,
  *            or one that waits already, runs the function again. The same holds if the thread is
  *            cancelled in the function. The function must not throw a C++ exception: later callers
@@ -29,9 +33,7 @@
 #include <nearcpu/cancel.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private: 0, NEAR__ONCE_DONE, or the thread that runs the function and whether others wait. */
 struct near_once {
@@ -65,15 +67,14 @@ NEAR_INLINE int near_once_call(struct near_once *o, int (*function)(void *arg), 
 	return near__once_call_slow(o, function, arg);
 }
 
-/* The same, but does not wait longer for another thread than to the deadline (absolute; NULL:
- * none) by `clock`, -ETIMEDOUT, or until `cancel` (NULL: none) is set, -ECANCELED. -EINVAL:
- * unknown clock, or a deadline that is no time. A function should return none of these. */
+/* The same, but does not wait longer for another thread than to the deadline (absolute; NULL: none)
+ * by `clock`. Returns 0, and in *result what near_once_call returns. Or leaves *result alone:
+ * -ETIMEDOUT; -ECANCELED: `cancel` (NULL: none) is set; -EINTR: `clock` has NEAR_INTERRUPTIBLE
+ * (cancel.h), and a signal handler ran; -EINVAL: unknown clock, or an invalid deadline. */
 NEAR_API int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg,
-				  int clock, const struct timespec *deadline,
+				  int *result, int clock, const struct timespec *deadline,
 				  struct near_cancel *cancel);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

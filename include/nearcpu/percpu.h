@@ -11,10 +11,11 @@
  * Memory:    the object's size class (8, 16, 24, 32, 48, 64, 96 ...) per slot in use; no header.
  *            Pages are taken at first touch, from the slot's node, and are never huge.
  *            Address space is reserved in arenas of (slots + cpus + 1) MiB per size class.
- * Safety:    alloc, free: any thread, not signal handlers. near_percpu_next: anywhere.
- *            Fork: the child has its own copies of everything.
+ * Safety:    alloc, free: any thread, not signal handlers. All else: signal handlers too. errno is
+ *            left alone. Fork: the child has its own copies of everything.
  * Order:     free happens before an alloc that returns the same memory.
- * Fallback:  fallback copies are opened by the first operation that needs them.
+ * Fallback:  one copy per CPU, which the first operation that needs it opens.
+ * Misuse:    freeing twice, or what was not allocated here, stops the program with one line.
  *
  * Concurrent with:   alloc  free  next      (free: of this object, by its owner)
  *            alloc    yes   yes   yes
@@ -22,7 +23,7 @@
  *            next     yes    no   yes
  *
  *     void *p;
- *     if (near_percpu_alloc(&p, sizeof(uint64_t), 8) == 0) {
+ *     if (near_percpu_alloc(sizeof(uint64_t), 8, &p) == 0) {
  *             // ... sequences on p (near_seq(7)) ...
  *             uint64_t sum = 0;
  *             for (unsigned s = 0; near_percpu_next(p, &s); s++)
@@ -39,28 +40,16 @@
 
 #include <nearcpu/seq.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* For NEAR_COUNTER_EARLY and its kind: a constructor that calls an init, and stops the program with
- * one line if there is no memory. Its priority is the first that programs may have. */
-NEAR_API void near__init_early(int r, const char *name);
-#define NEAR__EARLY(name, init)                                                                    \
-	__attribute__((constructor(101))) static void near__early_##name(void)                     \
-	{                                                                                          \
-		near__init_early(init, #name);                                                     \
-	}                                                                                          \
-	NEAR__SEMICOLON
+NEAR__BEGIN_DECLS
 
 #define NEAR_PERCPU_MAX_SIZE ((size_t)256 << 10)
 #define NEAR_PERCPU_MAX_ALIGN ((size_t)4096)
 
-/* Allocates an object whose copies are all zero.
+/* Allocates an object whose copies are all zero, and stores its address in *out.
  * Returns 0; -EINVAL: size is 0 or align is not a power of two; -E2BIG: size above
  * NEAR_PERCPU_MAX_SIZE or align above NEAR_PERCPU_MAX_ALIGN; -ENOMEM: no memory or address space
- * (RLIMIT_AS). */
-NEAR_API int near_percpu_alloc(void **out, size_t size, size_t align);
+ * (RLIMIT_AS); -EDEADLK: called by what this thread calls to start the library (a malloc). */
+NEAR_API int near_percpu_alloc(size_t size, size_t align, void **out);
 
 /* Frees it; NULL is ignored. Requires that no operation on it runs. Freeing twice, or what was not
  * allocated here, stops the program. */
@@ -82,8 +71,6 @@ NEAR_API bool near_percpu_is_fallback(unsigned slot);
 /* A fallback copy of p near to this CPU, open for atomics. Never fails. */
 NEAR_API void *near_percpu_fallback(void *p);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

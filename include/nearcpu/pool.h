@@ -2,8 +2,9 @@
 /* near_pool: objects of one type, constructed, for reuse; an array of idle ones per slot.
  *
  * An object is constructed once, and stays so while it is idle: get returns it as put left it. At
- * most `cap` objects are idle in the whole process, wherever they flow; put destructs what exceeds
- * that. What is put while another call holds the pool's lock may exceed it until that call ends.
+ * most `max_idle` objects are idle in the whole process, wherever they flow; put destructs what
+ * exceeds that. What is put while another call holds the pool's lock may exceed it until that call
+ * ends.
  *
  * Cost:      get and put about 1 ns each, no atomic instruction, and no access to the object.
  *            One in `batch` calls moves that many between slots, under a lock. drain: one
@@ -12,25 +13,26 @@
  *            use up to 16 batches of pointers, for all a pointer to each idle object.
  *            Objects are in chunks of 64 KiB, larger ones 8 to 16 in a chunk; a chunk without
  *            objects goes back to the system.
- * Safety:    get, put: any thread. put, try_get: signal handlers too (they call the destructor
- *            beyond the cap: it must then be safe there). Fork: the child keeps its copy of every
- *            object; what vanished threads had in use stays in use, and what they moved between
- *            slots or destructed at that moment, too.
+ * Safety:    any thread. put, try_get: signal handlers too (they call the destructor
+ *            beyond the cap: it must then be safe there). A signal handler that interrupts a call
+ *            must return: after siglongjmp(3) the waiter, which is on the stack, stays in its
+ *            queue, and a lock may stay held. errno is left alone. Fork: the child keeps its copy
+ *            of every object; what vanished threads had in use stays in use, and what they moved
+ *            between slots or destructed at that moment, too.
  * Order:     a get sees what was written to the object before its put.
- * Errors:    get: NULL, and errno is ENOMEM or what the constructor returned. put of what is in no
- *            pool or in another one stops the program. So does a second put of an object with
- *            NEAR_CONF=pool_check:1, with which each call takes a slow path; without it two gets
- *            may return the same object.
+ * Errors:    get: NULL, and errno is left alone; near_pool_get_until returns the reason. put of
+ *            what is in no pool or in another one stops the program. So does a second put of an
+ *            object with NEAR_CONF=pool_check:1, with which each call takes a slow path; without it
+ *            two gets may return the same object.
  * Fallback:  without rseq as many shared arrays as CPUs, each under a lock; for single threads
  *            without it, one such list for all.
  *
- * Concurrent with:   get  put  drain  status  destroy
+ * Concurrent with:   get  put  drain  stats   destroy
  *            each    yes  yes   yes    yes      no
  *
  *     struct near_pool pool;
- *     struct near_pool_options options = {.size = sizeof(struct connection),
- *                                         .construct = open_buffers, .destruct = close_buffers};
- *     near_pool_init(&pool, &options);
+ *     struct near_pool_options options = {.construct = open_buffers, .destruct = close_buffers};
+ *     near_pool_init(&pool, sizeof(struct connection), &options);
  *     struct connection *c = near_pool_get(&pool);
  *     near_pool_put(&pool, c);
  *     near_pool_destroy(&pool);
@@ -42,14 +44,12 @@
 #ifndef NEARCPU_POOL_H
 #define NEARCPU_POOL_H
 
-#include <nearcpu/blocks.h>
+#include <nearcpu/detail/blocks.h>
 #include <nearcpu/cancel.h>
 #include <nearcpu/percpu.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_POOL_MAX_SIZE ((size_t)1 << 20)
 #define NEAR_POOL_MAX_ALIGN ((size_t)4096)
@@ -57,24 +57,25 @@ extern "C" {
 
 /* 0 or NULL: the default. */
 struct near_pool_options {
-	size_t size;  /* of an object, 1 to NEAR_POOL_MAX_SIZE; no default */
 	size_t align; /* a power of two up to NEAR_POOL_MAX_ALIGN; default 16 */
-	/* Make an object of memory with undefined content, and the reverse; `arg` is `argument`.
-	 * construct returns 0 or an error for errno. Called without a lock; may use this pool. */
+	/* Make an object of memory with undefined content, and the reverse; `arg` is that of the
+	 * options. construct returns 0 or a negative errno. Called without a lock; may use this
+	 * pool. */
 	int (*construct)(void *object, void *arg);
 	void (*destruct)(void *object, void *arg);
-	void *argument;
+	void *arg;
 	/* Idle objects, over all slots; default 32 batches for each of near_slots(). A slot keeps
 	 * up to half of its share of them, and at most 16 batches; the list between the slots has
 	 * room for the rest. With less than 8 batches for each slot, batches become shorter; with
 	 * no more objects than slots, slots keep none, and each call takes a lock. */
-	size_t cap;
+	size_t max_idle;
 	unsigned batch; /* 1 to NEAR_POOL_MAX_BATCH; default: 16 KiB of objects, at most 64 */
 	/* Objects, idle or in use, exactly; default: 16 GiB of them, or what address space allows.
 	 * Address space is reserved for this number, memory is not. A get fails only if none is
 	 * idle in any slot; after the first that finds this number reached, slots keep none, and
 	 * each call takes a lock. */
-	size_t most;
+	size_t max_objects;
+	uint64_t reserved[4]; /* 0 */
 };
 
 /* Private. `size`: what is put at offsets below it takes the fast path; 0 with pool_check. */
@@ -85,10 +86,12 @@ struct near_pool {
 	struct near__pool *rest;
 };
 
-/* Returns 0; -EINVAL: the size is 0, or the alignment no power of two; -E2BIG: the size, the
- * alignment or the batch is above its maximum, or `most` is more than can be numbered; -ENOMEM: no
- * memory or address space. */
-NEAR_API int near_pool_init(struct near_pool *pool, const struct near_pool_options *options);
+/* Makes a pool of objects of `size` bytes, 1 to NEAR_POOL_MAX_SIZE; `options` may be NULL.
+ * Returns 0; -EINVAL: the size is 0, the alignment no power of two, or a reserved word not 0;
+ * -E2BIG: the size, the alignment or the batch is above its maximum, or `max_objects` is more than
+ * can be numbered; -ENOMEM: no memory or address space. */
+NEAR_API int near_pool_init(struct near_pool *pool, size_t size,
+			    const struct near_pool_options *options);
 
 /* Destructs the idle objects, and gives the memory of all objects back. Requires that no operation
  * runs, and that no object is in use: with pool_check:1 one in use stops the program. */
@@ -107,11 +110,14 @@ NEAR__INLINE void *near__pool_pop(struct near_pool *pool)
 	return (void *)(uintptr_t)word;
 }
 
-/* Returns an object, or NULL (see Errors). May wait for a lock, and call the constructor. */
+/* Returns an object. NULL: no memory, as many objects exist as may, or the constructor failed. May
+ * wait for a lock, and call the constructor. */
 NEAR_INLINE void *near_pool_get(struct near_pool *pool)
 {
-	void *object = near__pool_pop(pool);
+	void *object;
 
+	NEAR__CHECK_READY(pool->array, pool);
+	object = near__pool_pop(pool);
 	if (__builtin_expect(!object, 0))
 		object = near__pool_get_slow(pool);
 	if (object)
@@ -119,11 +125,13 @@ NEAR_INLINE void *near_pool_get(struct near_pool *pool)
 	return object;
 }
 
-/* Returns an idle object, or NULL if none can be had without waiting; errno does not change. */
+/* Returns an idle object, or NULL if none can be had without waiting. */
 NEAR_INLINE void *near_pool_try_get(struct near_pool *pool)
 {
-	void *object = near__pool_pop(pool);
+	void *object;
 
+	NEAR__CHECK_READY(pool->array, pool);
+	object = near__pool_pop(pool);
 	if (__builtin_expect(!object, 0))
 		object = near__pool_try_get_slow(pool);
 	if (object)
@@ -131,26 +139,26 @@ NEAR_INLINE void *near_pool_try_get(struct near_pool *pool)
 	return object;
 }
 
-/* As near_pool_get; but if as many objects exist as may (options.most), waits until one can be had:
- * *object, and 0. Else *object is NULL: -ETIMEDOUT when the deadline (absolute; NULL: none) has
- * passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none)
- * is set; -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; the negative
- * error of the constructor; -ENOMEM; -EINVAL: unknown clock, or an invalid deadline. What needs no
- * wait is done in any case. Other gets may overtake one that waits. */
+/* As near_pool_get; but if as many objects exist as may (options.max_objects), waits until one can
+ * be had: *object, and 0. Else *object is NULL: -ETIMEDOUT when the deadline (absolute; NULL: none)
+ * has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL:
+ * none) is set; -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; what
+ * the constructor returned; -ENOMEM; -EINVAL: unknown clock, or an invalid deadline. What
+ * needs no wait is done in any case. Other gets may overtake one that waits. */
 NEAR_API int near_pool_get_until(struct near_pool *pool, void **object, int clock,
 				 const struct timespec *deadline, struct near_cancel *cancel);
 
 /* Makes an object idle; NULL is ignored. Never waits. */
 NEAR_INLINE void near_pool_put(struct near_pool *pool, void *object)
 {
+	NEAR__CHECK_READY(pool->array, pool);
 	NEAR__TSAN_RELEASE(object);
 	if (__builtin_expect((uintptr_t)object - pool->base >= pool->size, 0) ||
 	    __builtin_expect(!near__array_push(pool->array, (uintptr_t)object), 0))
 		near__pool_put_slow(pool, object);
 }
 
-/* Gets n objects. Returns how many it stored: n, or as many as there was memory for (see
- * Errors). */
+/* Gets n objects. Returns how many it stored: n, or as many as near_pool_get could. */
 NEAR_API size_t near_pool_get_many(struct near_pool *pool, void **objects, size_t n);
 
 /* Puts n objects. */
@@ -160,9 +168,9 @@ NEAR_API void near_pool_put_many(struct near_pool *pool, void *const *objects, s
 NEAR_API size_t near_pool_drain(struct near_pool *pool);
 
 /* Later versions add fields at the end. Numbers that change while they are read are about right. */
-struct near_pool_status {
+struct near_pool_stats {
 	size_t stride;        /* bytes from an object to the next */
-	size_t cap;           /* as it was chosen, or the default */
+	size_t max_idle;      /* as it was chosen, or the default */
 	unsigned batch;       /* likewise, perhaps made shorter */
 	uint64_t objects;     /* in use and idle */
 	uint64_t idle;        /* in all lists */
@@ -172,11 +180,9 @@ struct near_pool_status {
 };
 
 /* Fills *out, of which the caller knows `size` bytes. Returns 0; -EINVAL: size is 0. */
-NEAR_API int near_pool_status(const struct near_pool *pool, struct near_pool_status *out,
-			      size_t size);
+NEAR_API int near_pool_stats(const struct near_pool *pool, struct near_pool_stats *out,
+			     size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

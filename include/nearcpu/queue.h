@@ -12,7 +12,9 @@
  * Memory:    40 bytes, and for each slot in use 128 bytes and up to 8 for each element of the
  *            capacity, rounded up to a power of two: pages are taken as the ring reaches them.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
- *            there are no cancellation points. Elements are never dereferenced; NULL is one.
+ *            there are no cancellation points. Elements are never dereferenced; NULL is one. A
+ *            signal handler that interrupts a wait must return: after siglongjmp(3) the waiter,
+ *            which is on the stack, stays in its queue.
  * Order:     first in, first out for each slot, and nothing more: a thread that moves to another
  *            CPU between two puts may see the second element taken before the first. near_fifo has
  *            one order for all. A get acquires what the put of its element released.
@@ -58,9 +60,7 @@
 #include <nearcpu/percpu.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_QUEUE_MAX_CAPACITY 16384
 
@@ -76,7 +76,7 @@ struct near_queue {
 	uint64_t slept_at;
 };
 
-/* 0; -EINVAL: the capacity is 0; -E2BIG: above NEAR_QUEUE_MAX_CAPACITY; -ENOMEM. */
+/* Returns 0; -EINVAL: the capacity is 0; -E2BIG: above NEAR_QUEUE_MAX_CAPACITY; -ENOMEM. */
 NEAR_API int near_queue_init(struct near_queue *q, size_t capacity);
 
 /* Frees the rings, not what elements point to. Requires that no thread is in a call. */
@@ -119,6 +119,7 @@ NEAR__INLINE int near__queue_append(struct near_queue *q, void *element)
  * queue is closed. */
 NEAR_INLINE int near_queue_try_put(struct near_queue *q, void *element)
 {
+	NEAR__CHECK_READY(q->p, q);
 	NEAR__TSAN_RELEASE(q);
 	if (__builtin_expect(near__queue_append(q, element) != NEAR_SEQ_COMMITTED, 0))
 		return near__queue_try_put_slow(q, element);
@@ -133,27 +134,29 @@ NEAR_INLINE int near_queue_try_put(struct near_queue *q, void *element)
  * and empty. */
 NEAR_API int near_queue_try_get(struct near_queue *q, void **element);
 
-/* The same, but waits. put: 0 or -EPIPE. get: 0 or -EPIPE. */
+/* Wait for room, or for an element: 0. -EPIPE: the queue is closed, for get: and empty. */
 NEAR_API int near_queue_put(struct near_queue *q, void *element);
 NEAR_API int near_queue_get(struct near_queue *q, void **element);
 
-/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by `clock`
- * (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set. What needs
- * no wait is done in any case. -EINVAL: unknown clock, or a deadline that is no time. */
+/* The same, but give up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by `clock`
+ * (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME); -ECANCELED: `cancel` (NULL: none) is set; -EINTR:
+ * `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; -EINVAL: unknown clock, or
+ * an invalid deadline. What needs no wait is done in any case. */
 NEAR_API int near_queue_put_until(struct near_queue *q, void *element, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel);
 NEAR_API int near_queue_get_until(struct near_queue *q, void **element, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel);
 
-/* Several at once. A put appends them in their order, as many as there is room for; those of other
- * threads may come between. A get takes up to n from one slot. They return how many, if any, or the
- * error of the single form; 0: n is 0. try_put_many and try_get_many do not wait; put_many_until
- * waits until all n are put, and get_many_until until there is one. */
+/* Several at once. They return how many, if any; 0: n is 0; or an error. */
+
+/* Appends them in their order, as many as there is room for; those of other threads may come
+ * between. Does not wait. Errors as near_queue_try_put. */
 NEAR_API long near_queue_try_put_many(struct near_queue *q, void *const *elements, size_t n);
+
+/* Takes up to n from one slot. Does not wait. Errors as near_queue_try_get. */
 NEAR_API long near_queue_try_get_many(struct near_queue *q, void **elements, size_t n);
-NEAR_API long near_queue_put_many_until(struct near_queue *q, void *const *elements, size_t n,
-					int clock, const struct timespec *deadline,
-					struct near_cancel *cancel);
+
+/* Takes up to n from one slot, and waits until there is one. Errors as near_queue_get_until. */
 NEAR_API long near_queue_get_many_until(struct near_queue *q, void **elements, size_t n, int clock,
 					const struct timespec *deadline,
 					struct near_cancel *cancel);
@@ -166,8 +169,6 @@ NEAR_API void near_queue_close(struct near_queue *q);
  */
 NEAR_API size_t near_queue_count(const struct near_queue *q);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

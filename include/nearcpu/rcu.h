@@ -20,10 +20,12 @@
  *            instruction; read_lock and unlock 2 to 4 ns. call: a sequence, two counter adds. A
  *            grace period interrupts all CPUs that run this process twice (membarrier), and reads
  *            64 bytes per slot in use; callers at the same time share one.
- * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread.
+ * Memory:    the domain, 80 bytes per slot in use, and after the first call a thread.
  * Safety:    enter, exit, read_lock, read_unlock, dereference, poll: any thread, signal handlers.
  *            call: the same, if near_rcu_start was called before in this process. All else: any
- *            thread, not signal handlers. errno is left alone; nothing is a cancellation point.
+ *            thread, not signal handlers. errno is left alone; nothing is a cancellation point, and
+ *            a thread must not be cancelled asynchronously within a section. A signal handler that
+ *            interrupts a wait must return to it.
  * Order:     what happened before near_rcu_assign is seen by a reader that dereferences the
  *            pointer; all accesses of a section happen before the end of a grace period that waits
  *            for it. ThreadSanitizer sees both.
@@ -52,7 +54,7 @@
  *     assign           yes    no*              yes                  no    (* of the same pointer)
  *     synchronize ...  yes    yes              yes                  no
  *
- *     struct near_rcu rcu;                        // near_rcu_init(&rcu)
+ *     struct near_rcu rcu;                        // near_rcu_init(&rcu, NULL)
  *     struct config *current;
  *
  *     near_rcu_token t = near_rcu_enter(&rcu);    // readers
@@ -72,10 +74,11 @@
 #define NEARCPU_RCU_H
 
 #include <nearcpu/counter.h>
-
 #ifdef __cplusplus
-extern "C" {
+#include <atomic>
 #endif
+
+NEAR__BEGIN_DECLS
 
 /* What a callback is called by: a member of the object that it frees. */
 struct near_rcu_head {
@@ -122,6 +125,7 @@ struct near_rcu {
 struct near_rcu_options {
 	uint32_t interval_us;      /* between grace periods for calls; 1,000 */
 	uint32_t lazy_interval_us; /* the same for lazy calls; 100,000 */
+	uint64_t reserved[4];      /* 0 */
 };
 
 /* The phase in which a section is counted; with rcu_check:1 its record. Pass it to the exit of the
@@ -130,14 +134,9 @@ typedef struct near_rcu_token {
 	uint64_t at;
 } near_rcu_token;
 
-/* Returns 0 or -ENOMEM. */
-NEAR_API int near_rcu_init(struct near_rcu *d);
-
-/* The same with options. -EINVAL: an interval of more than an hour. */
-NEAR_API int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *options);
-
-/* At file scope, after the definition of a domain: as NEAR_COUNTER_EARLY. */
-#define NEAR_RCU_EARLY(name) NEAR__EARLY(name, near_rcu_init(&(name)))
+/* `options` may be NULL. Returns 0; -EINVAL: an interval of more than an hour, or a reserved word
+ * that is not 0; -ENOMEM. */
+NEAR_API int near_rcu_init(struct near_rcu *d, const struct near_rcu_options *options);
 
 /* Waits until all callbacks have run, and frees what the domain has. Requires that nobody reads or
  * uses it, and that it is not called by a callback. */
@@ -189,6 +188,7 @@ NEAR_INLINE near_rcu_token near_rcu_enter(struct near_rcu *d)
 {
 	near_rcu_token t;
 
+	NEAR__CHECK_READY(d->slots, d);
 	if (__builtin_expect(!near__rcu_try_enter(d, &t.at), 0))
 		t.at = near__rcu_enter_slow(d);
 	return t;
@@ -215,17 +215,49 @@ NEAR_API bool near_rcu_is_reading(const struct near_rcu *d);
 
 /* Loads a pointer that near_rcu_assign stores, once. What it points to is as the updater left it
  * before. */
-#define near_rcu_dereference(p) NEAR__RCU_LOADED(p, __atomic_load_n(&(p), __ATOMIC_CONSUME))
+#define near_rcu_dereference(p) NEAR__RCU_LOADED(p, NEAR__RCU_LOAD(p))
 
-/* Publishes v, a pointer, in p. */
-#define near_rcu_assign(p, v) (NEAR__RCU_STORES(p), __atomic_store_n(&(p), v, __ATOMIC_RELEASE))
+/* Publishes v, a pointer, in p. In C++ both take a std::atomic<T *> as well. */
+#define near_rcu_assign(p, v) (NEAR__RCU_STORES(p), NEAR__RCU_STORE(p, v))
+
+#ifdef __cplusplus
+#define NEAR__RCU_LOAD(p) near__rcu_load(p)
+#define NEAR__RCU_STORE(p, v) near__rcu_store(p, v)
+#define NEAR__RCU_TEMPLATE template <class T> __attribute__((always_inline)) inline
+extern "C++" {
+NEAR__RCU_TEMPLATE T near__rcu_load(const T &p)
+{
+	return __atomic_load_n(&p, __ATOMIC_CONSUME);
+}
+
+NEAR__RCU_TEMPLATE T near__rcu_load(const std::atomic<T> &p)
+{
+	return p.load(std::memory_order_consume);
+}
+
+/* The type of v is that of the pointer, as for an assignment. */
+NEAR__RCU_TEMPLATE void near__rcu_store(T &p, typename std::remove_reference<T>::type v)
+{
+	__atomic_store_n(&p, v, __ATOMIC_RELEASE);
+}
+
+NEAR__RCU_TEMPLATE void near__rcu_store(std::atomic<T> &p,
+					typename std::remove_reference<T>::type v)
+{
+	p.store(v, std::memory_order_release);
+}
+}
+#else
+#define NEAR__RCU_LOAD(p) __atomic_load_n(&(p), __ATOMIC_CONSUME)
+#define NEAR__RCU_STORE(p, v) __atomic_store_n(&(p), v, __ATOMIC_RELEASE)
+#endif
 
 /* For valgrind's tools, see near_mutex(3). What the library itself loads it annotates once. */
 #if NEAR_VALGRIND && !defined(NEAR__LIBRARY)
 #define NEAR__RCU_STORES(p) (NEAR__WATCHED_WORD(&(p)), NEAR__WATCHED_RELEASE(&(p)))
 #define NEAR__RCU_LOADED(p, load)                                                                  \
 	__extension__({                                                                            \
-		__typeof__(p) near__loaded = (NEAR__WATCHED_WORD(&(p)), load);                     \
+		__typeof__(load) near__loaded = (NEAR__WATCHED_WORD(&(p)), load);                  \
                                                                                                    \
 		NEAR__WATCHED_ACQUIRE(&(p));                                                       \
 		near__loaded;                                                                      \
@@ -237,8 +269,8 @@ NEAR_API bool near_rcu_is_reading(const struct near_rcu *d);
 
 /* ---- updaters ---- */
 
-/* Waits for the sections that have begun: at once, by this thread or together with one that waits
- * already. Not within a section. */
+/* Waits until every section that had begun before the call has ended. Sections that begin later are
+ * not waited for. Concurrent callers share a grace period. Not within a section. */
 NEAR_API void near_rcu_synchronize(struct near_rcu *d);
 
 /* The same when there is no hurry: together with all others that do so, once per lazy interval. */
@@ -295,8 +327,6 @@ struct near_rcu_stats {
 /* Fills *out, of which the caller knows `size` bytes. 0; -EINVAL: size is 0. */
 NEAR_API int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -17,8 +17,9 @@
  * Fallback:  needs no rseq; the same code everywhere.
  *
  * A walk finds each node that is in the list from its begin to its end, once. A node that is
- * inserted meanwhile may be found or not. From a removed node a walk continues with those that
- * followed it; so a node must not be inserted again before a grace period has ended.
+ * inserted or removed during the walk may be found or not. From a removed node a walk continues
+ * with those that followed it; so a node must not be inserted again before a grace period has
+ * ended.
  *
  * Concurrent with:    first, next, count   changes   grace period
  *     first, next ...         yes            yes         yes
@@ -43,9 +44,7 @@
 
 #include <nearcpu/rcu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private, as is the list: `next` is loaded by readers, all else belongs to the updater. */
 struct near_rcu_list_node {
@@ -153,8 +152,6 @@ NEAR_INLINE void near_rcu_list_remove(struct near_rcu_list *l, struct near_rcu_l
 	near__rcu_list_add(l, (size_t)-1);
 }
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

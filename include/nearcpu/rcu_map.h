@@ -21,8 +21,8 @@
  * Fallback:  the map needs no rseq; near_rcu has its own fallback.
  *
  * Iteration finds each entry that is in the map from its begin to its end once, even if the map is
- * resized meanwhile; of one that is replaced, either. One that is inserted or removed meanwhile may
- * be found or not.
+ * resized in between; of one that is replaced, the old or the new one. One that is inserted or
+ * removed during the iteration may be found or not.
  *
  * Concurrent with:    find, iteration   changes, count, resize   destroy
  *     find, iteration       yes                  yes               no
@@ -36,7 +36,7 @@
  *             return ((const struct user *)e)->id == *(const uint64_t *)key;
  *     }
  *
- *     struct near_rcu_map users;               // near_rcu_map_init(&users, &rcu, 1000, hash, is)
+ *     struct near_rcu_map users;               // near_rcu_map_init(&users, &rcu, hash, is, NULL)
  *
  *     near_rcu_token t = near_rcu_enter(&rcu);
  *     struct user *u = (struct user *)near_rcu_map_lookup(&users, &id);
@@ -58,9 +58,7 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/rcu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* A member of the user's object; private. Readers load it until a grace period has ended after the
  * entry was removed or replaced. */
@@ -95,14 +93,14 @@ struct near_rcu_map {
 	struct near__rcu_map_table *retired;
 };
 
-#define NEAR__RCU_MAP_SLOTS 6
+#define NEAR__RCU_MAP_CELLS 6
 #define NEAR__RCU_MAP_ONES ((uint64_t)0x010101010101) /* a byte for each slot */
 #define NEAR__RCU_MAP_MOVED ((uint64_t)1 << 63)
 
 /* One cache line. `control` has a byte for each slot, part of the hash, or 0: empty. */
 struct near__rcu_map_bucket {
 	uint64_t control __attribute__((aligned(64)));
-	struct near_rcu_map_entry *slots[NEAR__RCU_MAP_SLOTS];
+	struct near_rcu_map_entry *slots[NEAR__RCU_MAP_CELLS];
 	struct near__rcu_map_bucket *more; /* the next of a chain */
 };
 
@@ -181,38 +179,48 @@ NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_find(const struct near_rcu_m
 NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_lookup(const struct near_rcu_map *m,
 							   const void *key)
 {
+	NEAR__CHECK_READY(m->hash, m);
 	return near_rcu_map_find(m, m->hash(key), key, m->equal);
 }
 
-/* `entries`: as many as are expected; the table does not shrink by itself below what these need.
- * Returns 0; -EINVAL: 0 entries, or more than any memory has; -ENOMEM. */
-NEAR_API int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, size_t entries,
-			       near_rcu_map_hash *hash, near_rcu_map_equal *equal);
+/* Of a new map; 0: the default. */
+struct near_rcu_map_options {
+	/* That are expected: the table does not shrink by itself below what these need; default
+	 * 64. */
+	size_t entries;
+	uint64_t reserved[4]; /* 0 */
+};
+
+/* `options` may be NULL. Returns 0; -EINVAL: more entries than any memory has, or a reserved word
+ * that is not 0; -ENOMEM. */
+NEAR_API int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu,
+			       near_rcu_map_hash *hash, near_rcu_map_equal *equal,
+			       const struct near_rcu_map_options *options);
 
 /* Frees what the map has; entries that are still in it are left alone. Requires that nobody uses
  * it. The domain must be destroyed later. */
 NEAR_API void near_rcu_map_destroy(struct near_rcu_map *m);
 
-/* Changes. `key` is that of e, which must not be in the map. They return 0, or -ENOMEM, which
- * changes nothing. From then on other threads find e, may remove it, and free it after a grace
- * period, which may be before the call returns: read e afterwards only within a section that began
- * before the call. What is replaced or removed is the caller's. */
+/* Changes. `key` is that of e, which must not be in the map. An error changes nothing. After a
+ * success other threads find e, may remove it, and free it after a grace period, which may be
+ * before the call returns: read e afterwards only within a section that began before the call. What
+ * is replaced or removed is the caller's. */
 
-/* Inserts e, even if the key is there. */
+/* Inserts e, even if the key is there. Returns 0 or -ENOMEM. */
 NEAR_API int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 				 const void *key);
 
-/* -EEXIST: the key is there; *existing, unless existing is NULL, is its entry, which may be used
- * if the call is within a section. */
+/* Inserts e unless the key is there. Returns 0; -ENOMEM; -EEXIST: the key is there; *existing,
+ * unless existing is NULL, is its entry, which may be used if the call is within a section. */
 NEAR_API int near_rcu_map_insert_unique(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 					const void *key, struct near_rcu_map_entry **existing);
 
-/* e takes the place of the key's entry, *old, at once: lookups find one of them. -ENOENT: there is
- * none. */
+/* e takes the place of the key's entry, *old, in one step: lookups find one of them. Returns 0;
+ * -ENOENT: there is none. */
 NEAR_API int near_rcu_map_replace(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 				  const void *key, struct near_rcu_map_entry **old);
 
-/* Replaces or inserts; *old is NULL if it inserted. */
+/* Replaces or inserts; *old is NULL if it inserted. Returns 0 or -ENOMEM. */
 NEAR_API int near_rcu_map_put(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 			      struct near_rcu_map_entry **old);
 
@@ -224,9 +232,10 @@ NEAR_API int near_rcu_map_remove(struct near_rcu_map *m, struct near_rcu_map_ent
 NEAR_API struct near_rcu_map_entry *near_rcu_map_remove_key(struct near_rcu_map *m,
 							    const void *key);
 
-/* Makes the table one for so many entries, and for those that it has; as with near_rcu_map_init it
- * does not shrink by itself below. Completes a resize that others began. -EINVAL, -ENOMEM as
- * there: all entries are still in the map, and an earlier number remains in force. */
+/* Makes the table one for `entries` entries, and for those that it has; it then does not shrink by
+ * itself below that number. Completes a resize that others began. Returns 0; -EINVAL: 0, or more
+ * entries than any memory has; -ENOMEM: all entries are still in the map, and an earlier number
+ * remains in force. */
 NEAR_API int near_rcu_map_resize(struct near_rcu_map *m, size_t entries);
 
 /* How many entries there are, at one moment: stops all changes for it. */
@@ -248,7 +257,7 @@ NEAR_API void near_rcu_map_begin(const struct near_rcu_map *m, struct near_rcu_m
 NEAR_API struct near_rcu_map_entry *near_rcu_map_next(struct near_rcu_map_iterator *i);
 
 /* Later versions add fields at the end. */
-struct near_rcu_map_status {
+struct near_rcu_map_stats {
 	uint64_t entries; /* a sum that is not of one moment */
 	uint64_t buckets; /* of the table; while it is resized, of the new one, */
 	uint64_t chained; /* and those outside of it: a hash that does not spread makes many */
@@ -257,11 +266,9 @@ struct near_rcu_map_status {
 };
 
 /* Fills *out, of which the caller knows `size` bytes. 0; -EINVAL: size is 0. */
-NEAR_API int near_rcu_map_status(struct near_rcu_map *m, struct near_rcu_map_status *out,
-				 size_t size);
+NEAR_API int near_rcu_map_stats(struct near_rcu_map *m, struct near_rcu_map_stats *out,
+				size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -4,12 +4,17 @@
  * Cost:      that of near_mutex; taken again by its holder a load and a plain increment, no atomic
  *            instruction.
  * Memory:    8 bytes. Zero is a free mutex, and nothing needs to be destroyed.
- * Safety, order, fairness, freeing: as near_mutex.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
+ *            errno is left alone. Not between processes. A signal handler that interrupts a wait
+ *            must return: after siglongjmp(3) the waiter, which is on the stack, stays in its
+ *            queue.
+ * Order:     lock acquires what the unlock that freed the mutex released.
+ * Fairness:  that of near_mutex; so are freeing, and the behaviour of threads that are suspended.
  * Fork:      a thread that holds it over a fork, however often, unlocks it in the child as often.
  * Misuse:    unlock by a thread that does not hold it, and use after destroy, stop the program with
  *            one line on standard error; so does taking it 4,294,967,296 times.
- * Limits:    waits for conditions take a near_mutex: near_recursive_mutex_once gives it, while this
- *            one is held exactly once.
+ * Limits:    waits for conditions take a near_mutex: near_recursive_mutex_inner gives it, while
+ *            this one is held exactly once.
  * Fallback:  that of near_mutex.
  *
  * Concurrent with: everything, except for destroy and unlock, as near_mutex.
@@ -28,9 +33,7 @@
 
 #include <nearcpu/mutex.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private. */
 struct NEAR__CAPABILITY("mutex") NEAR__REENTRANT near_recursive_mutex {
@@ -80,7 +83,7 @@ NEAR_INLINE bool near_recursive_mutex_try_lock(struct near_recursive_mutex *m)
 	return !near__mutex_fast(&m->mutex) || near__recursive_try_lock_slow(m);
 }
 
-/* Takes the mutex: 0. Or gives up as near_mutex_lock_until. */
+/* Takes the mutex: 0. Or gives up: errors as near_mutex_lock_until. */
 NEAR_API int near_recursive_mutex_lock_until(struct near_recursive_mutex *m, int clock,
 					     const struct timespec *deadline,
 					     struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
@@ -102,13 +105,11 @@ NEAR_API uint32_t near_recursive_mutex_depth(const struct near_recursive_mutex *
 
 /* The mutex inside, for near_cond_wait and near_mutex_await, which release it as a whole. Stops the
  * program unless this thread holds m exactly once. */
-NEAR_API struct near_mutex *near_recursive_mutex_once(struct near_recursive_mutex *m);
+NEAR_API struct near_mutex *near_recursive_mutex_inner(struct near_recursive_mutex *m);
 
 /* Makes later uses stop the program. Requires that the mutex is free and no thread waits. */
 NEAR_API void near_recursive_mutex_destroy(struct near_recursive_mutex *m) NEAR__EXCLUDES(m);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

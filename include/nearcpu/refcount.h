@@ -10,6 +10,7 @@
  *            process.
  * Memory:    16 bytes per slot in use, and the handle.
  * Safety:    any thread. get, put, try_get: signal handlers too. Fork: the child has its own count.
+ *            errno is left alone.
  * Order:     what a thread did before its put happens before the release callback.
  * Fallback:  one word per CPU, changed by CAS; after kill the same exact count.
  * Misuse:    a put below zero, a get from zero, a second kill, a revive without kill stop the
@@ -34,12 +35,10 @@
 #ifndef NEARCPU_REFCOUNT_H
 #define NEARCPU_REFCOUNT_H
 
-#include <nearcpu/gated.h>
+#include <nearcpu/detail/gated.h>
 #include <nearcpu/percpu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private. The copy of a slot is its count and, at 8, its gate (4 bytes). */
 struct near_refcount {
@@ -53,9 +52,6 @@ struct near_refcount {
  * the last one; it may destroy and free r. Returns 0 or -ENOMEM. */
 NEAR_API int near_refcount_init(struct near_refcount *r, void (*release)(struct near_refcount *r));
 
-/* As NEAR_COUNTER_EARLY (counter.h), of a reference count. */
-#define NEAR_REFCOUNT_EARLY(name, release) NEAR__EARLY(name, near_refcount_init(&(name), (release)))
-
 /* Frees the copies. Requires that no operation runs or will. */
 NEAR_API void near_refcount_destroy(struct near_refcount *r);
 
@@ -66,6 +62,7 @@ NEAR_API void near__refcount_put_slow(struct near_refcount *r);
 /* Takes a reference. Requires that another one is held until this returns. */
 NEAR_INLINE void near_refcount_get(struct near_refcount *r)
 {
+	NEAR__CHECK_READY(r->p, r);
 	if (__builtin_expect(!near__add_behind_gate(r->p, 1), 0))
 		near__refcount_get_slow(r);
 }
@@ -73,6 +70,7 @@ NEAR_INLINE void near_refcount_get(struct near_refcount *r)
 /* Takes a reference unless the count has reached zero. */
 NEAR_INLINE bool near_refcount_try_get(struct near_refcount *r)
 {
+	NEAR__CHECK_READY(r->p, r);
 	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, false);
 }
@@ -80,6 +78,7 @@ NEAR_INLINE bool near_refcount_try_get(struct near_refcount *r)
 /* Takes a reference unless kill was called. */
 NEAR_INLINE bool near_refcount_try_get_live(struct near_refcount *r)
 {
+	NEAR__CHECK_READY(r->p, r);
 	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, true);
 }
@@ -87,6 +86,7 @@ NEAR_INLINE bool near_refcount_try_get_live(struct near_refcount *r)
 /* Drops a reference. After kill, dropping the last one runs the release callback. */
 NEAR_INLINE void near_refcount_put(struct near_refcount *r)
 {
+	NEAR__CHECK_READY(r->p, r);
 	NEAR__TSAN_RELEASE(r);
 	if (__builtin_expect(!near__add_behind_gate(r->p, -1), 0))
 		near__refcount_put_slow(r);
@@ -104,8 +104,6 @@ NEAR_API void near_refcount_revive(struct near_refcount *r);
  * may not have run yet. */
 NEAR_API bool near_refcount_is_zero(const struct near_refcount *r);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -18,6 +18,10 @@
  * Order:     none. A number may be outdated by the time the caller uses it.
  * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
+ * Fallback:  a thread that is not live has the slot, and as its concurrency id the number, of its
+ *            CPU.
+ *
+ * Concurrent with: everything.
  *
  *     struct near_rseq_status st;
  *     near_rseq_status(&st, sizeof(st));
@@ -34,9 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* The kernel's struct rseq as far as it is used. The library writes rseq_cs and, in slice_ctrl, the
  * request for a slice extension (src/locks/slice.h): a kernel since 7.0.10 kills a process that
@@ -69,8 +71,8 @@ struct near__area {
 struct near__thread {
 	struct near__area *volatile area;
 	volatile uint32_t index_mode; /* 0: cid, 1: cpu, else the number of cids of a node */
-	uint32_t state;               /* enum near__thread_state in src/ground/self.h */
-	/* The rest of the thread's state, see src/ground/block.h; zeros that nothing writes to
+	uint32_t state;               /* enum near__thread_state in src/base/self.h */
+	/* The rest of the thread's state, see src/base/block.h; zeros that nothing writes to
 	 * before the thread has one. Never NULL. */
 	struct near__block *block;
 	/* Registered by the C library; also in a process that takes the portable path, where it
@@ -157,8 +159,6 @@ struct near_rseq_status {
  * Returns 0; -EINVAL: size is 0. */
 NEAR_API int near_rseq_status(struct near_rseq_status *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

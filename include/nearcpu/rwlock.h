@@ -15,7 +15,8 @@
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
  *            without slots: readers use the word.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
- *            point; errno is left alone.
+ *            point; errno is left alone. A signal handler that interrupts a wait must
+ *            return: after siglongjmp(3) the waiter, which is on the stack, stays in its queue.
  * Order:     a read lock acquires what the write unlock before it released, a write lock what all
  *            unlocks before it did. ThreadSanitizer sees it.
  * Fairness:  two policies. Readers first, the default: a reader waits for the writer that holds the
@@ -52,7 +53,7 @@
  *
  *     static struct near_rwlock l;
  *
- *     near_rwlock_init(&l);
+ *     near_rwlock_init(&l, NULL);
  *     near_rwlock_read_lock(&l);
  *     ... = table[i];
  *     near_rwlock_read_unlock(&l);
@@ -67,12 +68,10 @@
 #ifndef NEARCPU_RWLOCK_H
 #define NEARCPU_RWLOCK_H
 
-#include <nearcpu/gated.h>
+#include <nearcpu/detail/gated.h>
 #include <nearcpu/mutex.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private; src/locks/rwlock.h explains it. The copy of a slot is its count and, at 8, its gate (4
  * bytes). */
@@ -97,15 +96,19 @@ enum near_rwlock_policy {
 	{ NEAR_MUTEX_INIT, 0, 0, 0, 0, NEAR_RWLOCK_WRITERS_FIRST }
 /* clang-format on */
 
+/* Of a new lock; 0: the default. */
+struct near_rwlock_options {
+	enum near_rwlock_policy policy; /* default NEAR_RWLOCK_READERS_FIRST */
+	uint64_t reserved[4];           /* 0 */
+};
+
 /* How many locks a thread records by address. near__more.reads is the first. */
 #define NEAR__HOLDS 4
 
-/* Makes a free lock, readers first, whose readers count on slots, where the process can have them.
- * 0; -ENOMEM: it is a lock without slots, as valid as one of zeros. */
-NEAR_API int near_rwlock_init(struct near_rwlock *l);
-
-/* The same with a policy. -EINVAL: there is no such policy; the lock is one of zeros. */
-NEAR_API int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy);
+/* Makes a free lock whose readers count on slots, where the process can have them. `options` may be
+ * NULL. Returns 0; -ENOMEM: it is a lock without slots, as valid as one of zeros; -EINVAL: there is
+ * no such policy, or a reserved word is not 0; the lock is one of zeros. */
+NEAR_API int near_rwlock_init(struct near_rwlock *l, const struct near_rwlock_options *options);
 
 /* Frees the slots; later uses stop the program. Requires that no thread holds the lock or waits,
  * and that all calls have returned. */
@@ -145,9 +148,9 @@ NEAR_INLINE bool near_rwlock_try_read_lock(struct near_rwlock *l)
 }
 
 /* Locks for reading: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
- * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
- * Where no writer is it locks in any case. -EINVAL: unknown clock, or a deadline that is no time.
- */
+ * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME); -ECANCELED: `cancel` (NULL: none) is set;
+ * -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; -EINVAL: unknown
+ * clock, or an invalid deadline. Where no writer is it locks in any case. */
 NEAR_API int near_rwlock_read_lock_until(struct near_rwlock *l, int clock,
 					 const struct timespec *deadline,
 					 struct near_cancel *cancel) NEAR__ACQUIRES_SHARED_IF(0, l);
@@ -174,7 +177,7 @@ NEAR_API void near_rwlock_write_lock(struct near_rwlock *l) NEAR__ACQUIRES(l);
  * or writer; it may fence, and wait for another thread that fences or forks. */
 NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l) NEAR__ACQUIRES_IF(true, l);
 
-/* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any
+/* Locks for writing: 0. Or gives up as near_rwlock_read_lock_until. A free lock is taken in any
  * case. */
 NEAR_API int near_rwlock_write_lock_until(struct near_rwlock *l, int clock,
 					  const struct timespec *deadline,
@@ -190,8 +193,6 @@ NEAR_API void near_rwlock_downgrade(struct near_rwlock *l) NEAR__RELEASES(l)
 /* Whether this thread holds the lock for writing. */
 NEAR_API bool near_rwlock_is_mine(const struct near_rwlock *l);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

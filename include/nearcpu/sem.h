@@ -4,8 +4,11 @@
  * Cost:      post and wait without sleepers: one atomic instruction each.
  * Memory:    4 bytes. Zero is a semaphore of 0 units. There is nothing to destroy.
  * Safety:    any thread. post, try_wait and read: signal handlers too, whatever they interrupt.
- *            Nothing here allocates or is a cancellation point; errno is left alone.
+ *            Nothing here allocates or is a cancellation point; errno is left alone. Not between
+ *            processes. A signal handler that interrupts a wait must return: after siglongjmp(3)
+ *            the waiter, which is on the stack, stays in its queue.
  * Order:     a wait acquires what the post before it released.
+ * Fallback:  needs no rseq; the same code everywhere.
  * Fairness:  first in, first out among sleepers. A wait that finds a unit takes it, so a running
  *            thread can come before the sleeper that a post has woken. But a post reserves its unit
  *            for a sleeper that has waited for a millisecond, at most once in half a millisecond:
@@ -35,9 +38,7 @@
 #include <nearcpu/cancel.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Private: twice the units, plus 1 if a thread may sleep, plus 2^31 if a unit is reserved. */
 struct near_sem {
@@ -61,15 +62,14 @@ NEAR_API bool near_sem_try_wait(struct near_sem *s);
 /* Takes a unit; spins for less than two microseconds, yields, then sleeps, until there is one. */
 NEAR_API void near_sem_wait(struct near_sem *s);
 
-/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
- * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
- * A unit that is there is taken in any case. -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h),
- * and a signal handler ran. -EINVAL: unknown clock, or a deadline that is no time. */
+/* The same: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
+ * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME); -ECANCELED: `cancel` (NULL: none) is set;
+ * -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; -EINVAL: unknown
+ * clock, or an invalid deadline. A unit that is there is taken in any case. */
 NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel);
 
-/* Adds a unit and wakes a sleeper. 0; -EOVERFLOW: there are
- * NEAR_SEM_MAX. */
+/* Adds a unit and wakes a sleeper. Returns 0; -EOVERFLOW: there are NEAR_SEM_MAX. */
 NEAR_API int near_sem_post(struct near_sem *s);
 
 /* How many units there are at this moment. */
@@ -78,8 +78,6 @@ NEAR_INLINE uint32_t near_sem_read(const struct near_sem *s)
 	return __atomic_load_n(&s->word, __ATOMIC_RELAXED) >> 1 & NEAR_SEM_MAX;
 }
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

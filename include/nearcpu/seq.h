@@ -71,9 +71,18 @@
  *                                       index. Sound only if each other thread that writes the
  *                                       word fences sequences before it relies on what it wrote.
  *
- * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
- * itself is ordered by the kernel: a slot passes from one thread to the next through the scheduler
- * (src/percpu/gate.h has the argument).
+ * Cost:      that of its instructions, and some to announce it: an add takes about 1 ns. No atomic
+ *            instruction, no system call. near_clock: 10 ns on some CPUs.
+ * Memory:    40 bytes of the program's data per sequence.
+ * Safety:    any thread, signal handlers. Children of vfork: the fallback.
+ * Order:     a plain commit orders nothing between CPUs. What passes from thread to thread by the
+ *            slot itself is ordered by the kernel: a slot passes from one thread to the next
+ *            through the scheduler (src/percpu/gate.h has the argument).
+ * Fallback:  C code of the caller, on near_percpu_fallback(), by atomics: where a thread is not
+ *            live each sequence fails.
+ *
+ * Concurrent with:       sequence, its slot  sequence, another slot  load  store from outside
+ *            sequence    never: it is aborted         yes            yes   no (it may be lost)
  *
  * Source: the interface of Linux's restartable sequences (2018). Where its users write each
  * sequence by hand for each CPU, these are lists of about thirty operations that each CPU spells.
@@ -81,15 +90,13 @@
 #ifndef NEARCPU_SEQ_H
 #define NEARCPU_SEQ_H
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 #include <nearcpu/rseq.h>
-#include <nearcpu/tsan.h>
+#include <nearcpu/detail/tsan.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Keeps the shared object loaded that contains this address. Each file of the object that includes
  * this header calls it when the object is loaded. A program is not unloaded, nor compiled with
@@ -102,8 +109,7 @@ __attribute__((constructor)) static void near__stay_here(void)
 }
 #endif
 
-/* 1 if this CPU has sequences. If not, the operations are empty: the statement must not be
- * reached. */
+/* 1 if this CPU has sequences. If not, each of them fails, and its operations are not compiled. */
 #define NEAR_HAS_SEQ NEAR__HAS_SEQ
 
 /* The copy of slot s of an object is at the object's address plus (s << NEAR_STRIDE_SHIFT). Part of
@@ -121,7 +127,7 @@ __attribute__((constructor)) static void near__stay_here(void)
  * would stay when the linker drops the second copy of the function. The numbers of the local
  * labels: 71 start, 72 end, 73 descriptor, 74 abort handler, 75 free to the architecture. */
 #if NEAR__HAS_SEQ
-#define NEAR_SEQ_BEGIN                                                                             \
+#define NEAR__SEQ_BEGIN                                                                            \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                      \
 	".balign 32\n"                                                                             \
 	"73:\n\t"                                                                                  \
@@ -163,26 +169,22 @@ __attribute__((constructor)) static void near__stay_here(void)
 	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                            \
 	".endif\n\t"                                                                               \
 	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
-#else
-#define NEAR_SEQ_BEGIN ""
-#define NEAR__MARK_INDEX ""
-#define NEAR__SEQ_END ""
 #endif
 
 /* The pieces of the statement around the operations. The empty statement after each edge keeps
  * compilers with a fault in outputs of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving
  * code across it. */
-#define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
+#define NEAR__SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
 /* Volatile, so that `index_mode` is loaded last: a signal handler in between may make this thread
  * live, and the area must not then be combined with an old index mode. */
-#define NEAR_SEQ_IN                                                                                \
+#define NEAR__SEQ_IN                                                                               \
 	[near_area] "r"(near__self.area), [near_index_mode] "r"((uint64_t)near__self.index_mode)
 /* For a sequence that is indexed by NEAR_INDEX_CID or NEAR_INDEX_CPU alone. */
-#define NEAR_SEQ_IN_AREA [near_area] "r"(near__self.area)
-#define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
+#define NEAR__SEQ_IN_AREA [near_area] "r"(near__self.area)
+#define NEAR__SEQ_OBJECT(name, ptr)                                                                \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
-#define NEAR_SEQ_CLOBBER "memory", "cc"
-#define NEAR_SEQ_EDGE __asm__ volatile("" : : : "memory")
+#define NEAR__SEQ_CLOBBER "memory", "cc"
+#define NEAR__SEQ_EDGE __asm__ volatile("" : : : "memory")
 
 /* each(item) for each of up to 8 items. */
 #define NEAR__EACH(each, ...) NEAR__PASTE(NEAR__EACH, NEAR__COUNT(__VA_ARGS__))(each, __VA_ARGS__)
@@ -220,7 +222,7 @@ NEAR_INLINE uint64_t near_clock(void)
 
 enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 
-#define NEAR_SEQ(...) NEAR__SEQ((NEAR_SEQ_IN), __VA_ARGS__)
+#define NEAR_SEQ(...) NEAR__SEQ((NEAR__SEQ_IN), __VA_ARGS__)
 #define NEAR__SEQ(...) NEAR__SEQ_FRAME(__VA_ARGS__, near_failed)
 #if NEAR__HAS_SEQ
 #define NEAR__OUT(name) , [name] "=&r"(name)
@@ -236,12 +238,12 @@ enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 		uint64_t near__tmp;                                                                \
 		__attribute__((unused)) uint64_t near__high; /* of NEAR_CLOCK */                   \
 		int near__result;                                                                  \
-		__asm__ volatile __inline__ goto(NEAR_SEQ_BEGIN operations                         \
-						 : NEAR_SEQ_OUT(near__tmp) NEAR__OPERANDS outputs  \
+		__asm__ volatile __inline__ goto(NEAR__SEQ_BEGIN operations                        \
+						 : NEAR__SEQ_OUT(near__tmp) NEAR__OPERANDS outputs \
 						 : NEAR__OPERANDS thread NEAR__OPERANDS inputs     \
-:NEAR_SEQ_CLOBBER                                                                                  \
+:NEAR__SEQ_CLOBBER                                                                                 \
 						 : __VA_ARGS__);                                   \
-		NEAR_SEQ_EDGE;                                                                     \
+		NEAR__SEQ_EDGE;                                                                    \
 		near__result = NEAR_SEQ_COMMITTED;                                                 \
 		NEAR__EACH(NEAR__SEQ_LABEL, __VA_ARGS__)                                           \
 		near__result;                                                                      \
@@ -249,7 +251,7 @@ enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 #define NEAR__SEQ_LABEL(label)                                                                     \
 	if (0) {                                                                                   \
 label:                                                                                             \
-		NEAR_SEQ_EDGE;                                                                     \
+		NEAR__SEQ_EDGE;                                                                    \
 		near__result = label;                                                              \
 	}
 #else
@@ -276,7 +278,7 @@ label:                                                                          
 #define NEAR__INDEX_CPU_TOO(dst) NEAR_LOAD4(dst, near_area, 4)
 #define NEAR_OFFSET_UNCHECKED(at) NEAR_INDEX(at) NEAR_SHIFT_LEFT(at, 20)
 #define NEAR_OFFSET(at, p)                                                                         \
-	NEAR_OFFSET_UNCHECKED(at) NEAR_BRANCH_MEM4X_NE(p##_arena, at, 1, near_failed)
+	NEAR_OFFSET_UNCHECKED(at) NEAR__BRANCH_MEM4X_NE(p##_arena, at, 1, near_failed)
 #define NEAR_SLOT(at, p) NEAR_OFFSET(at, p) NEAR_ADD(at, p)
 #define NEAR_SLOT_UNCHECKED(at, p) NEAR_OFFSET_UNCHECKED(at) NEAR_ADD(at, p)
 
@@ -307,8 +309,6 @@ label:                                                                          
 NEAR_API bool near_slot_open(const void *p);
 #define NEAR_SEQ_TRIES 16
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

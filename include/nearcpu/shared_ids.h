@@ -16,14 +16,16 @@
  *            processes: a system call for each seat in use.
  * Memory:    of the region: 64 bytes per id and per possible CPU, 8 per seat, and `size` bytes of
  *            each id that was in use, rounded up to 4 KiB.
- * Safety:    any thread, not in signal handlers. A process may be killed at any moment. Fork: the
- *            child takes a seat of its own at its first acquire; what workers had at the fork,
- *            their parent's have: clear them in the child. A program that closes descriptors which
- *            it does not know closes its seat: it is stopped at the next search or close. A child
- *            of _Fork(3) or a bare clone(2) that does not exec keeps its parent's seat.
+ * Safety:    any thread, not in signal handlers; near_shared_ids_data in these, too. A process may
+ *            be killed at any moment. Fork: the child takes a seat of its own at its first acquire;
+ *            what workers had at the fork, their parent's have: clear them in the child. A program
+ *            that closes descriptors which it does not know closes its seat: it is stopped at the
+ *            next search or close. A child of _Fork(3) or a bare clone(2) that does not exec keeps
+ *            its parent's seat.
  * Order:     release, and the end of a killed process, happen before the acquire that returns the
  *            id.
- * Errors:    as near_idspace; open: an error, and s->why.
+ * Misuse:    as near_idspace; so does a worker stop the program that was moved, or whose process is
+ *            the child of a fork.
  * Fallback:  needs no rseq; the same code everywhere.
  *
  * Concurrent with:   acquire  release  hand_over  stats  close
@@ -31,8 +33,8 @@
  * (of different workers; close: of the same process)
  *
  *     struct near_shared_ids ids;
- *     if (near_shared_ids_open(&ids, &region, "workers", &(struct near_shared_ids_options){0}))
- *             errx(1, "%s", ids.why);
+ *     if (near_shared_ids_open(&ids, &region, "workers", NULL, NULL))
+ *             errx(1, "%s", near_shared_ids_error(&ids));
  *     struct near_worker w = {0};
  *     int id = near_shared_ids_acquire(&ids, &w);
  *     if (id >= 0) {
@@ -53,17 +55,16 @@
 #include <nearcpu/idspace.h>
 #include <nearcpu/region.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 #define NEAR_SHARED_IDS_MAX_SEATS 4096u
 
 /* Of a new space; 0: the default. */
 struct near_shared_ids_options {
-	unsigned ids;   /* 1 to NEAR_IDSPACE_MAX_IDS; default 256 */
-	unsigned seats; /* processes, 1 to NEAR_SHARED_IDS_MAX_SEATS; default 64 */
-	size_t size;    /* bytes of data per id; default 0 */
+	unsigned ids;         /* 1 to NEAR_IDSPACE_MAX_IDS; default 256 */
+	unsigned seats;       /* processes, 1 to NEAR_SHARED_IDS_MAX_SEATS; default 64 */
+	size_t size;          /* bytes of data per id; default 0 */
+	uint64_t reserved[4]; /* 0 */
 };
 
 /* Private: what the region has of each id. The worker that has the id writes all but `owner` and
@@ -77,7 +78,7 @@ struct near__shared_id {
 	uint64_t pad[2];
 };
 
-/* Private, except for `why`. Must not be copied or moved. */
+/* Private. Must not be copied or moved. */
 struct near_shared_ids {
 	struct near__shared_id *owners;
 	uint64_t *caches; /* of each CPU, on a line of its own */
@@ -89,24 +90,34 @@ struct near_shared_ids {
 	unsigned seats, nodes;
 	int fd;                 /* whose description has the lock on the seat, */
 	uint64_t inode, device; /* of this file */
-	struct near_region *region;
+	const struct near_region *region;
 	uint64_t *bitmap; /* of the region: in use, or cached. A hint. */
 	uint64_t *words;  /* of the region, of each seat: 0, or its process */
 	uint64_t *counts;
 	struct near_region_object object;
 	size_t mapped;
 	struct near_shared_ids *next; /* of the process */
-	const char *why; /* of the last open or acquire that failed: a sentence; NULL: none did */
 };
 
-/* Opens the space `name` of a region, which must stay open as long as this is used. If there is
- * none: makes it with these options, or returns -ENOENT if `options` is NULL. One that exists keeps
- * the numbers that it has. Needs 2 entries of the region's directory.
- * Returns 0; -E2BIG: above a maximum; -EEXIST: the region has something else by that name; -EPROTO:
- * of another version; -EUSERS: each seat has a process that lives; -ENOMEM; and what
- * near_region_define and near_region_reopen return. */
-NEAR_API int near_shared_ids_open(struct near_shared_ids *s, struct near_region *r,
-				  const char *name, const struct near_shared_ids_options *options);
+/* Opens the space of a region with this name and these labels, or adds it. The region must stay
+ * open as long as this is used. A space that exists keeps the numbers that it has. Needs 2 entries
+ * of the region's directory. `labels` and `options` may be NULL.
+ * Returns 0; -E2BIG: above a maximum; -EINVAL: a reserved word is not 0; -EEXIST: the region has
+ * something else by that name; -EPROTO: of another version; -EBADMSG: it is damaged; -EROFS: the
+ * region is a snapshot; -EUSERS: each seat has a process that lives; -ENOMEM; and what
+ * near_region_open_object and near_region_reopen return. */
+NEAR_API int near_shared_ids_open(struct near_shared_ids *s, const struct near_region *r,
+				  const char *name, const char *labels,
+				  const struct near_shared_ids_options *options);
+
+/* Opens the space that is object `o` of region `r`, which near_region_object has found.
+ * Errors as near_shared_ids_open; -EINVAL: it is no id space. */
+NEAR_API int near_shared_ids_open_object(struct near_shared_ids *s, const struct near_region *r,
+					 const struct near_region_object *o);
+
+/* Why this thread's last call that failed has failed, if that was the open of this space or an
+ * acquire of an id: a sentence. Else NULL. */
+NEAR_API const char *near_shared_ids_error(const struct near_shared_ids *s);
 
 /* Gives the seat back. Ids that workers of this process have are given out again as if it had been
  * killed. */
@@ -161,12 +172,14 @@ NEAR__INLINE uint64_t near__shared_ids_try(struct near_shared_ids *s, struct nea
 	return id1;
 }
 
-/* Returns an id that no other worker of any process has; -EAGAIN: all are in use; -EUSERS, -ENOSPC,
- * and what near_region_allocate and near_region_reopen return: s->why has the reason. */
+/* Returns an id that no other worker of any process has; -EAGAIN: all are in use; -ENOSPC: no room
+ * for the data of another one; -EUSERS: in a child of fork, each seat has a process that lives; and
+ * what near_region_reopen and fallocate(2) return. near_shared_ids_error has a sentence. */
 NEAR_INLINE int near_shared_ids_acquire(struct near_shared_ids *s, struct near_worker *w)
 {
 	uint64_t id1;
 
+	NEAR__CHECK_READY(s->owners, s);
 	if (__builtin_expect(w->id1 != 0, 0))
 		near__shared_ids_misuse(s, w, "near_shared_ids_acquire");
 	id1 = near__shared_ids_try(s, w);
@@ -197,7 +210,8 @@ NEAR_INLINE void near_shared_ids_release(struct near_shared_ids *s, struct near_
 		near__shared_ids_uncache(s, (unsigned)id);
 }
 
-/* Gives the id of `from` to `to`, of the same process, which runs next, and returns it. */
+/* Gives the id of `from` to `to`, of the same process, which runs next, and returns it. Cannot
+ * fail. */
 NEAR_INLINE int near_shared_ids_hand_over(struct near_shared_ids *s, struct near_worker *from,
 					  struct near_worker *to)
 {
@@ -245,8 +259,6 @@ struct near_shared_ids_stats {
 NEAR_API int near_shared_ids_stats(const struct near_shared_ids *s,
 				   struct near_shared_ids_stats *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -4,10 +4,10 @@
  * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the local slot
  *            empty searches the fallback lists, then, at most once a millisecond for each stack,
  *            takes another slot's list: two membarriers, which interrupt all CPUs that run this
- *            process. drain and steal do the same at each call.
+ *            process. drain and steal make two for every 256 slots in use.
  * Memory:    16 bytes per slot in use, and the handle. The link is the node's own.
  * Safety:    any thread. push: signal handlers too. Fork: the child keeps its copy of every list.
- *            The library never reads a node that was popped.
+ *            A node may be freed or unmapped once it was popped. errno is left alone.
  * Order:     a pop sees what was written to the node before its push.
  * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
  *
@@ -32,9 +32,7 @@
 
 #include <nearcpu/percpu.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* Part of the caller's object. Free to use while the object is not on a stack. */
 struct near_stack_node {
@@ -50,9 +48,6 @@ struct near_stack {
 
 /* Returns 0 or -ENOMEM. */
 NEAR_API int near_stack_init(struct near_stack *s);
-
-/* As NEAR_COUNTER_EARLY, of a stack. */
-#define NEAR_STACK_EARLY(name) NEAR__EARLY(name, near_stack_init(&(name)))
 
 /* Frees what the stack itself holds, not the nodes: drain it first. Requires that no operation
  * runs. */
@@ -136,6 +131,7 @@ NEAR__INLINE int near__stack_try_pop_all(void *p, struct near_stack_node **list)
 /* Pushes a node that is on no stack. */
 NEAR_INLINE void near_stack_push(struct near_stack *s, struct near_stack_node *node)
 {
+	NEAR__CHECK_READY(s->p, s);
 	NEAR__TSAN_RELEASE(node);
 	if (__builtin_expect(!near__stack_try_push(s->p, node, node), 0))
 		near__stack_push_slow(s, node, node);
@@ -145,6 +141,7 @@ NEAR_INLINE void near_stack_push(struct near_stack *s, struct near_stack_node *n
 NEAR_INLINE void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
 				       struct near_stack_node *last)
 {
+	NEAR__CHECK_READY(s->p, s);
 	for (struct near_stack_node *n = first, *next; NEAR__TSAN && n != last; n = next) {
 		next = n->next;
 		NEAR__TSAN_RELEASE(n);
@@ -160,6 +157,7 @@ NEAR_INLINE struct near_stack_node *near_stack_pop(struct near_stack *s)
 {
 	struct near_stack_node *node;
 
+	NEAR__CHECK_READY(s->p, s);
 	if (__builtin_expect(near__stack_try_pop(s->p, &node) != NEAR_SEQ_COMMITTED, 0))
 		node = near__stack_pop_slow(s);
 	if (node)
@@ -179,8 +177,6 @@ NEAR_API struct near_stack_node *near_stack_steal(struct near_stack *s);
 /* Takes the lists of all slots, as steal finds them: linked by next, NULL if all are empty. */
 NEAR_API struct near_stack_node *near_stack_drain(struct near_stack *s);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -15,10 +15,15 @@
  * Cost:      about 20 us per run that is checked. An operation with two competing ones that is
  *            stopped at 12 instructions of a sequence and at 20 before it takes 184 runs, 4 ms.
  * Memory:    3 KiB per sequence of the process, while it runs.
- * Safety:    one call at a time in a process. During the call other threads must not run the
- *            sequences or use SIGTRAP, and the text of the program and its shared objects is
- *            writable. Not under a debugger.
+ * Safety:    one call at a time in a process, not in signal handlers. During the call the text of
+ *            the program and its shared objects is writable. Not under a debugger. Afterwards
+ *            SIGTRAP's handler, the thread's CPUs and signal mask are what they were before.
+ * Order:     what a competing operation did on another thread happens before the rest of the
+ *            operation.
  * Fallback:  none: -ENOSYS where no sequence can be aborted (no rseq, valgrind, qemu-user).
+ *
+ * Concurrent with: no other call. Other threads must not run the sequences, load or unload shared
+ * objects, or use SIGTRAP.
  *
  *     static int64_t *p, added;
  *
@@ -42,9 +47,7 @@
 
 #include <nearcpu/rseq.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* A competing operation. It may be the operation itself. */
 struct near_torture_rival {
@@ -112,13 +115,11 @@ struct near_torture_result {
  * near_torture_rival. Returns the number of failures, 0 if all is well; -ENOSYS: sequences are not
  * aborted here; -ENOENT: run commits none; -EACCES: text cannot be made writable; -EBUSY: another
  * call is running; -EINVAL: setup, run or check is missing, or slot for a competing operation that
- * closes; -E2BIG: a field is set that the library does not know; -ENOMEM, -EAGAIN: no memory, no
- * thread available. */
+ * closes, or its flags do not go together; -E2BIG: a field is set that the library does not know;
+ * -ENOMEM, -EAGAIN: no memory, no thread available. */
 NEAR_API int near_torture(const struct near_torture *t, size_t size,
 			  struct near_torture_result *out, size_t out_size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

@@ -7,11 +7,12 @@
  *
  * Cost:      a tracepoint that is off .3 ns: a load and a branch; an event 2 to 3 ns and the
  *            counter, which is most of it (10 ns on some CPUs); with CLOCK_MONOTONIC 9 ns and that.
+ *            An event that a condition leaves out 3 to 5 ns.
  * Memory:    a ring per slot in use, of up to the size that the session has: what was written, and
  *            1 MiB ahead of it; the first 64 KiB of two further rings; a file of 64 KiB.
  * Safety:    events: any thread, signal handlers, constructors, forked children, with no set-up of
- *            the thread. Start, stop, enable: any thread, not in signal handlers. errno is left
- *            alone; nothing is a cancellation point.
+ *            the thread; they wait for no other thread. All else: any thread, not in signal
+ *            handlers. errno is left alone; nothing is a cancellation point.
  * Order:     the records of a ring are in the order of their times, by the counter.
  * Fork:      the child's first event makes a file of its own, with the parent's options. The child
  *            has no thread: its events carry out the orders of other processes and what
@@ -38,12 +39,11 @@
 #include <nearcpu/seq.h>
 #include <nearcpu/trace_fields.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 enum near_trace_level {
-	NEAR_TRACE_ERROR = 1,
+	NEAR_TRACE_DEFAULT, /* of an option or argument: NEAR_TRACE_DEBUG */
+	NEAR_TRACE_ERROR,
 	NEAR_TRACE_WARNING,
 	NEAR_TRACE_NOTICE,
 	NEAR_TRACE_INFO,
@@ -278,7 +278,8 @@ enum near_trace_clock {
 struct near_trace_options {
 	const char *path;   /* a folder, that exists, or a new file; default /dev/shm */
 	const char *enable; /* patterns as of near_trace_enable, with commas; default "*" */
-	int level;          /* events of this level and more important ones; default DEBUG */
+	/* Events of this level and more important ones; default NEAR_TRACE_DEBUG. */
+	enum near_trace_level level;
 	enum near_trace_mode mode;
 	enum near_trace_clock clock;
 	uint64_t (*now)(void); /* with NEAR_TRACE_OWN: ns; safe in signal handlers */
@@ -288,38 +289,45 @@ struct near_trace_options {
 	const char *stream; /* the folder of these files; default: that of the session's file */
 	uint64_t file_size; /* 256 KiB or more */
 	unsigned files;
+	uint64_t reserved[4]; /* 0 */
 };
 
-/* Starts the process's session. Returns 0; -EALREADY: there is one; -EINVAL: an option; and what
- * near_region_open returns. Then near_trace_error() is a sentence. */
+/* Starts the process's session. Returns 0; -EALREADY: there is one; -EINVAL: an option is wrong, or
+ * a reserved word is not 0; -E2BIG: more than 32 patterns; -EEXIST: the file exists; -ENOENT,
+ * -ENOTDIR: a folder does not; -ENAMETOOLONG; -ENOMEM; and what near_region_open returns. Then
+ * near_trace_error() is a sentence. */
 NEAR_API int near_trace_start(const struct near_trace_options *options);
 
-/* Stops it: events that have begun end first. The file stays. -ENOENT: there is none. */
+/* Stops it: events that have begun end first. The file stays. Returns 0; -ENOENT: there is none. */
 NEAR_API int near_trace_stop(void);
 
-/* Why the last start, enable or snapshot of this thread failed, or NULL. */
+/* Why this thread's last call that failed has failed, if that was a start, enable, disable or
+ * snapshot: a sentence. NULL: none failed, or a call about a region or shared ids did after it. */
 NEAR_API const char *near_trace_error(void);
 
 /* The session's file; NULL: there is none. Valid until the next start. */
 NEAR_API const char *near_trace_path(void);
 
-/* Switches on the tracepoints whose "provider:event" matches a pattern (fnmatch(3), without
- * classes as [:alpha:]) and whose level
- * is at least that important; also those of objects that are loaded later. Returns how many match
- * now. Without a session they stay off. */
-NEAR_API int near_trace_enable(const char *pattern, int level);
+/* Switches on the tracepoints whose "provider:event" matches a pattern (fnmatch(3), without classes
+ * as [:alpha:]) and whose level is at least that important; also those of objects that are loaded
+ * later. Without a session they stay off. Returns how many match now; -EINVAL: it is no pattern, or
+ * no level; -E2BIG: there are 32 patterns since the last "*". */
+NEAR_API int near_trace_enable(const char *pattern, enum near_trace_level level);
 NEAR_API int near_trace_disable(const char *pattern);
 
-/* The same for events of which a field has such a value: "size>4096", "color==RED". The condition
- * is a field, one of == != < <= > >=, and a number or a label. A tracepoint without that field, or
- * where it is no number, does not match. -EINVAL: it is no condition, too. */
-NEAR_API int near_trace_enable_if(const char *pattern, int level, const char *condition);
+/* The same as near_trace_enable for events of which a field has such a value: "size>4096",
+ * "color==RED". The condition is a field, one of == != < <= > >=, and a number or a label. A
+ * tracepoint without that field, or where it is no number, does not match. -EINVAL: it is no
+ * condition, too. */
+NEAR_API int near_trace_enable_if(const char *pattern, enum near_trace_level level,
+				  const char *condition);
 
-/* Copies what the rings have to a new file, while events go on. Errors as near_region_open. */
+/* Copies what the rings have to a new file, while events go on. Returns 0; -ENOENT: there is no
+ * session, or no folder; -EEXIST: the file exists; and what near_region_open returns. */
 NEAR_API int near_trace_snapshot(const char *file);
 
 /* A message, as printf; the tracepoint is "log:" and the level's name. Not in signal handlers. */
-NEAR_API void near_trace_message(int level, const char *format, ...)
+NEAR_API void near_trace_message(enum near_trace_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Later versions add fields at the end. */
@@ -336,8 +344,6 @@ struct near_trace_stats {
  * session. */
 NEAR_API int near_trace_stats(struct near_trace_stats *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

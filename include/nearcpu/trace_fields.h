@@ -36,9 +36,7 @@
 #include <sys/sdt.h> /* of systemtap-sdt-dev */
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+NEAR__BEGIN_DECLS
 
 /* ---- lists ---- */
 
@@ -367,8 +365,6 @@ struct near__trace_piece {
 #define NEAR__TRACE_PROBE(...) (void)0
 #endif
 
-#ifdef __cplusplus
-}
-#endif
+NEAR__END_DECLS
 
 #endif

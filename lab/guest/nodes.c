@@ -132,7 +132,7 @@ static void allocate(char **out, size_t n)
 	void *p;
 
 	for (size_t k = 0; k < n; k++) {
-		LAB_CHECK(near_percpu_alloc(&p, n == OBJECTS ? sizes[k] : LARGE, 8) == 0);
+		LAB_CHECK(near_percpu_alloc(n == OBJECTS ? sizes[k] : LARGE, 8, &p) == 0);
 		out[k] = p;
 	}
 }

@@ -2,11 +2,11 @@
 /* The operations on objects of any size: by one instruction if the object is a word; else on the
  * aligned word of 4, 8 or 16 bytes that contains it; else under locks. Compilers have built-in
  * functions of these names, so the functions have other names here. */
-#include "ground/tsan.h"
-#include "locked.h"
-#include "wide_word.h"
+#include "atomic/locked.h"
+#include "atomic/wide_word.h"
+#include "base/tsan.h"
 
-#include "copy.h"
+#include "atomic/copy.h"
 
 #define NAMED(name) __asm__(#name) __attribute__((visibility("default")))
 #define NOINLINE static __attribute__((noinline))
@@ -64,7 +64,7 @@ INLINE bool under_locks(enum operation operation, size_t n, void *p, const void 
 	}
 }
 
-INLINE bool contained(enum operation operation, size_t n, void *p, const void *in, void *out)
+INLINE bool object_contained(enum operation operation, size_t n, void *p, const void *in, void *out)
 {
 	if (near__within(p, n, 4))
 		return in_word4(operation, n, p, in, out);
@@ -83,7 +83,7 @@ INLINE bool contained(enum operation operation, size_t n, void *p, const void *i
 #define DEFINE_SLOW(name, operation)                                                               \
 	NOINLINE bool name##_untraced(size_t n, void *p, const void *in, void *out)                \
 	{                                                                                          \
-		return contained(operation, n, p, in, out);                                        \
+		return object_contained(operation, n, p, in, out);                                 \
 	}                                                                                          \
                                                                                                    \
 	NOINLINE bool name##_traced(size_t n, void *p, const void *in, void *out)                  \

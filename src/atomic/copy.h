@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "ground/tsan.h"
+#include "base/tsan.h"
 
 typedef uint64_t __attribute__((may_alias, aligned(1))) near__word8;
 typedef uint32_t __attribute__((may_alias, aligned(1))) near__word4;

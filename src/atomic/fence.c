@@ -8,13 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/conf.h"
-#include "table.h"
+#include "atomic/table.h"
+#include "base/conf.h"
 
 #define MEMBARRIER_EXPEDITED (1 << 3)
 #define MEMBARRIER_REGISTER_EXPEDITED (1 << 4)
 
-static bool membarrier(int command)
+static bool fence_membarrier(int command)
 {
 	return syscall(NEAR__SYS_MEMBARRIER, command, 0, 0) == 0;
 }
@@ -22,10 +22,10 @@ static bool membarrier(int command)
 /* As in near__fence, the kernel may have forgotten the registration. */
 bool near__atomic_fence(void)
 {
-	if (membarrier(MEMBARRIER_EXPEDITED))
+	if (fence_membarrier(MEMBARRIER_EXPEDITED))
 		return true;
-	return errno == EPERM && membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
-	       membarrier(MEMBARRIER_EXPEDITED);
+	return errno == EPERM && fence_membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
+	       fence_membarrier(MEMBARRIER_EXPEDITED);
 }
 
 struct conf {
@@ -49,14 +49,14 @@ static const struct near__settings settings = {
 	.own = 1,
 };
 
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void fence_begin(void)
 {
 	struct conf conf = {0};
 	int saved_errno = errno;
 
 	near__conf_read_part(&settings, &conf);
 	/* After the registration. Pairs with the load in near__waiters_fence. */
-	if (!conf.fence_off && !conf.few_calls && membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
+	if (!conf.fence_off && !conf.few_calls && fence_membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
 	    near__atomic_fence())
 		__atomic_store_n(&near__atomic_locks.waiters_fence, 1, __ATOMIC_SEQ_CST);
 	errno = saved_errno;

@@ -4,7 +4,7 @@
 #include <fenv.h>
 #include <float.h>
 
-#include "sized.h"
+#include "atomic/sized.h"
 
 /* Stores 1, which compilers use for true. Only the first byte of a wider object changes. */
 static bool set_first_byte(volatile void *p)

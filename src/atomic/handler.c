@@ -19,13 +19,13 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
-#include "ground/die.h"
-#include "locks.h"
-#include "signals.h"
+#include "atomic/locks.h"
+#include "atomic/section_signals.h"
+#include "base/die.h"
 
 /* ---- the saved content of a section that is rolled back ---- */
 
-static void make_room(struct near__section *s)
+static void saved_make_room(struct near__section *s)
 {
 	s->kept = s->own;
 	if (s->size <= NEAR__COPY_MAX)
@@ -49,7 +49,7 @@ static void roll_back(struct near__section *s)
 {
 	unsigned char *saved;
 
-	make_room(s);
+	saved_make_room(s);
 	saved = s->kept + s->size;
 	s->found_step = s->step;
 	if (s->found_step == NEAR__WRITE || s->found_step == NEAR__COPIED)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations on objects that no instruction changes. Nearly every call needs one lock, which is
- * free; a load needs none. change and load do only these calls, near__atomic_perform does all. */
-#include "locked.h"
+ * free; a load needs none. object_change and object_load do only these calls, near__atomic_perform
+ * does all. */
+#include "atomic/locked.h"
 
 #include <sys/mman.h>
 
-#include "ground/die.h"
-#include "ground/tsan.h"
-#include "locks.h"
-#include "section.h"
+#include "atomic/locks.h"
+#include "atomic/section.h"
+#include "base/die.h"
+#include "base/tsan.h"
 
 static inline bool was_rolled_back(const struct near__section *s)
 {
@@ -38,7 +39,7 @@ static bool run_under(struct near__section *s, const struct near__locks *locks)
 #define NOINLINE static __attribute__((noinline))
 #define INLINE static inline __attribute__((always_inline))
 
-NOINLINE bool perform(int step, size_t size, void *object, const void *in, void *out)
+NOINLINE bool object_perform(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__section s;
 	bool result;
@@ -77,7 +78,7 @@ NOINLINE bool begin_again(const struct near__section *s, const void *in,
 	NEAR__BARRIER();
 	if (near__release(l, seen))
 		near__atomic_wake(l);
-	return perform(NEAR__EXCHANGE, s->size, s->object, in, s->out);
+	return object_perform(NEAR__EXCHANGE, s->size, s->object, in, s->out);
 }
 
 NOINLINE bool end_waited_for(struct near__atomic_lock *l, bool result)
@@ -96,7 +97,7 @@ INLINE bool was_changed(const struct near__atomic_lock *l)
 
 /* An exchange copies the old content before it publishes its section, which so begins with the step
  * COPIED. Returns as near__section_run. */
-INLINE bool change(int step, size_t size, void *object, const void *in, void *out)
+INLINE bool object_change(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 	unsigned long mine = near__held_by_me(), seen;
@@ -106,12 +107,12 @@ INLINE bool change(int step, size_t size, void *object, const void *in, void *ou
 	struct near__section s;
 
 	if (size > NEAR__COPY_MAX || __builtin_expect(mode == NEAR__TRACED, 0))
-		return perform(step, size, object, in, out);
+		return object_perform(step, size, object, in, out);
 	near__section_begin(&s, first, size, object, out);
 	if (__builtin_expect(!(mode == NEAR__ALONE ? near__try_take_alone(l, mine, &seen)
 						   : near__try_take(l, mine, &seen)),
 			     0))
-		return perform(step, size, object, in, out);
+		return object_perform(step, size, object, in, out);
 	NEAR__BARRIER();
 	if (copies)
 		near__copy(out, object, size);
@@ -165,38 +166,38 @@ INLINE bool change(int step, size_t size, void *object, const void *in, void *ou
 	}
 
 /* A small store saves the content that it overwrites, from which a handler restores the object. */
-INLINE bool store(size_t size, void *object, const void *in, void *unused)
+INLINE bool object_store(size_t size, void *object, const void *in, void *unused)
 {
 	unsigned char old[NEAR__COPY_MAX];
 
 	(void)unused;
 	if (size > NEAR__COPY_MAX)
-		return perform(NEAR__WRITE, size, object, in, NULL);
-	return change(NEAR__EXCHANGE, size, object, in, old);
+		return object_perform(NEAR__WRITE, size, object, in, NULL);
+	return object_change(NEAR__EXCHANGE, size, object, in, old);
 }
 
-INLINE bool exchange(size_t size, void *object, const void *in, void *out)
+INLINE bool object_exchange(size_t size, void *object, const void *in, void *out)
 {
-	return change(NEAR__EXCHANGE, size, object, in, out);
+	return object_change(NEAR__EXCHANGE, size, object, in, out);
 }
 
-INLINE bool compare(size_t size, void *object, const void *in, void *expected)
+INLINE bool object_compare(size_t size, void *object, const void *in, void *expected)
 {
-	return change(NEAR__COMPARE, size, object, in, expected);
+	return object_change(NEAR__COMPARE, size, object, in, expected);
 }
 
-DEFINE_BY_SIZE(store)
-DEFINE_BY_SIZE(exchange)
-DEFINE_BY_SIZE(compare)
+DEFINE_BY_SIZE(object_store)
+DEFINE_BY_SIZE(object_exchange)
+DEFINE_BY_SIZE(object_compare)
 
 bool near__locked_store(size_t size, void *object, const void *in)
 {
-	return store_by_size(size, object, in, NULL);
+	return object_store_by_size(size, object, in, NULL);
 }
 
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in)
 {
-	return compare_by_size(size, object, in, expected);
+	return object_compare_by_size(size, object, in, expected);
 }
 
 /* An exchange whose two values are the same memory: it copies the new value first, as the old one
@@ -211,7 +212,7 @@ static bool exchange_in_place(size_t size, void *object, void *value)
 			near__die("libatomic: no memory for an exchange in place");
 	}
 	near__copy(copy, value, size);
-	exchange_by_size(size, object, copy, value);
+	object_exchange_by_size(size, object, copy, value);
 	if (copy != small)
 		munmap(copy, size);
 	return true;
@@ -221,7 +222,7 @@ bool near__locked_exchange(size_t size, void *object, const void *in, void *out)
 {
 	if (__builtin_expect(in == out, 0))
 		return exchange_in_place(size, object, out);
-	return exchange_by_size(size, object, in, out);
+	return object_exchange_by_size(size, object, in, out);
 }
 
 /* ---- loads ---- */
@@ -278,28 +279,28 @@ NOINLINE bool load_contended(size_t size, void *object, void *out)
 
 	if (!near__is_contended(l) && copy_unlocked(l, out, object, size))
 		return true;
-	return perform(NEAR__LOAD, size, object, NULL, out);
+	return object_perform(NEAR__LOAD, size, object, NULL, out);
 }
 
-INLINE bool load(size_t size, void *object, const void *unused, void *out)
+INLINE bool object_load(size_t size, void *object, const void *unused, void *out)
 {
 	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
 	(void)unused;
 	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE)
-		return perform(NEAR__LOAD, size, object, NULL, out);
+		return object_perform(NEAR__LOAD, size, object, NULL, out);
 	if (__builtin_expect(__atomic_load_n(&l->contended, __ATOMIC_RELAXED) != 0, 0))
 		return load_contended(size, object, out);
 	if (__builtin_expect(!copy_unlocked(l, out, object, size), 0))
-		return perform(NEAR__LOAD, size, object, NULL, out);
+		return object_perform(NEAR__LOAD, size, object, NULL, out);
 	return true;
 }
 
-DEFINE_BY_SIZE(load)
+DEFINE_BY_SIZE(object_load)
 
 bool near__locked_load(size_t size, const void *object, void *out)
 {
-	return load_by_size(size, (void *)object, NULL, out);
+	return object_load_by_size(size, (void *)object, NULL, out);
 }
 
 /* ---- all sizes and states of locks ---- */

@@ -4,12 +4,13 @@
  * number. So an operation holds no lock while it sleeps for another one: it releases all that it
  * has taken, sleeps until that one is free, and starts again. */
 #define _GNU_SOURCE
-#include "locks.h"
+#include "atomic/locks.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/spin.h"
+#include "base/bits.h"
+#include "base/spin.h"
 
 /* How many loads take a lock after a writer found it held. Loads of the last thread that waited, or
  * that took the lock for a load, neither take it nor count. */
@@ -31,11 +32,8 @@ void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines)
 {
 	uint64_t set[NEAR__ATOMIC_LOCKS / 64] = {0};
 
-	for (size_t i = 0; i < lines; i++) {
-		unsigned lock = near__atomic_hash(line + i);
-
-		set[lock / 64] |= (uint64_t)1 << lock % 64;
-	}
+	for (size_t i = 0; i < lines; i++)
+		near__bit_set(set, near__atomic_hash(line + i));
 	out->count = 0;
 	for (unsigned word = 0; word < NEAR__ATOMIC_LOCKS / 64; word++)
 		for (uint64_t left = set[word]; left; left &= left - 1)

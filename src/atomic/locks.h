@@ -4,9 +4,9 @@
 #ifndef NEARCPU_ATOMIC_LOCKS_H
 #define NEARCPU_ATOMIC_LOCKS_H
 
-#include "section.h"
-#include "signals.h"
-#include "table.h"
+#include "atomic/section.h"
+#include "atomic/section_signals.h"
+#include "atomic/table.h"
 
 struct near__locks {
 	unsigned count;

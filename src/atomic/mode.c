@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The mode in which operations under locks run. A constructor sets it. */
-#include "ground/tsan.h"
-#include "table.h"
+#include "atomic/table.h"
+#include "base/tsan.h"
 
 extern char __libc_single_threaded __attribute__((weak));
 
@@ -10,7 +10,7 @@ static const char shared = NEAR__SHARED, traced = NEAR__TRACED;
 /* Until the constructor runs, the process may have several threads. */
 const char *near__atomic_mode = &shared;
 
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void mode_begin(void)
 {
 	if (NEAR__TSAN_HERE)
 		near__atomic_mode = &traced;

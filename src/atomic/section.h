@@ -21,15 +21,15 @@
  * `step` is one store, so a handler sees it entirely or not at all. A store of more than
  * NEAR__COPY_MAX bytes has no `out` to restore the object from: the handler completes it.
  *
- * An exchange or small store on the usual path (`change` in locked.c) does without the change of
- * `step`: it copies the old content before it publishes its section. The step is then COPIED from
- * the beginning, which means the same as WRITE. But a handler may change the object between the
- * copy and the publication. So a handler that finds no open section under a lock sets the lock's
- * `changed`, and the operation checks that after the publication. If it is set, the operation,
- * which has written nothing yet, unpublishes the section, and then clears `changed`: in the other
- * order a handler could find the section without `changed`, and restore the object from an old
- * copy. It releases the lock and begins again on the other path. A handler that finds COPIED and
- * `changed` takes the object as it is.
+ * An exchange or small store on the usual path (`object_change` in locked.c) does without the
+ * change of `step`: it copies the old content before it publishes its section. The step is then
+ * COPIED from the beginning, which means the same as WRITE. But a handler may change the object
+ * between the copy and the publication. So a handler that finds no open section under a lock sets
+ * the lock's `changed`, and the operation checks that after the publication. If it is set, the
+ * operation, which has written nothing yet, unpublishes the section, and then clears `changed`: in
+ * the other order a handler could find the section without `changed`, and restore the object from
+ * an old copy. It releases the lock and begins again on the other path. A handler that finds COPIED
+ * and `changed` takes the object as it is.
  *
  * What this costs (Intel Xeon of the Granite Rapids class, 2 CPUs; one thread; medians of 15
  * interleaved runs, minimum and maximum in brackets, ns per operation):
@@ -46,8 +46,8 @@
 #ifndef NEARCPU_ATOMIC_SECTION_H
 #define NEARCPU_ATOMIC_SECTION_H
 
-#include "copy.h"
-#include "table.h"
+#include "atomic/copy.h"
+#include "atomic/table.h"
 
 enum near__step {
 	NEAR__LOAD,     /* out = object */

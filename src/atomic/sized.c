@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions for objects of 1, 2, 4 and 8 bytes. */
-#include "sized.h"
+#include "atomic/sized.h"
 
 #define NARROW(n, type)                                                                            \
 	static inline type near__read_##n(const volatile void *p)                                  \

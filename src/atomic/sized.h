@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "word.h"
+#include "atomic/word.h"
 
 #define NEAR__NAMED(name) __asm__(#name)
 #define NEAR__SIZED __attribute__((visibility("default")))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions for objects of 16 bytes: by the CPU's instructions, or under locks. An object that
  * is not aligned is under locks in any case, since no instruction is atomic for it. */
-#include "locked.h"
-#include "sized.h"
-#include "wide.h"
+#include "atomic/locked.h"
+#include "atomic/sized.h"
+#include "atomic/wide.h"
 
 #ifdef __SIZEOF_INT128__
 

@@ -2,7 +2,7 @@
 /* The table of locks. Because of the binding "unique" the dynamic linker keeps one in the process,
  * no matter how many shared objects contain this library; a program that contains it exports its
  * own by its link options. C cannot express this binding, so this is assembly. */
-#include "table.h"
+#include "atomic/table.h"
 
 _Static_assert(sizeof(struct near__atomic_lock) == 64, "a lock in each line");
 _Static_assert(sizeof(struct near__atomic_locks) == 16448, "near__atomic_locks below");

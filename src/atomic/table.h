@@ -50,9 +50,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 
-#include "hash.h"
+#include "atomic/hash.h"
 
 #include NEAR__ARCH_ATOMIC
 
@@ -222,7 +222,7 @@ static inline bool near__is_contended(const struct near__atomic_lock *l)
  * kernel refuses, although it did not earlier. Changes errno. */
 bool near__atomic_fence(void);
 
-/* ---- wait.c ---- */
+/* ---- atomic_wait.c ---- */
 
 /* Returns when the lock was free a moment ago. Requires that the calling operation holds no
  * lock. */

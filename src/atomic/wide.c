@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds out how this CPU changes 16 aligned bytes. */
-#include "wide.h"
+#include "atomic/wide.h"
 
 int near__atomic_wide = -1;
 

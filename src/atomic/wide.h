@@ -5,7 +5,7 @@
 #ifndef NEARCPU_ATOMIC_WIDE_H
 #define NEARCPU_ATOMIC_WIDE_H
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 
 #include NEAR__ARCH_ATOMIC
 

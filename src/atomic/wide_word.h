@@ -5,8 +5,8 @@
 #ifndef NEARCPU_ATOMIC_WIDE_WORD_H
 #define NEARCPU_ATOMIC_WIDE_WORD_H
 
-#include "wide.h"
-#include "word.h"
+#include "atomic/wide.h"
+#include "atomic/word.h"
 
 #if NEAR__HAS_WIDE
 

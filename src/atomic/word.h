@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "copy.h"
-#include "wide.h"
+#include "atomic/copy.h"
+#include "atomic/wide.h"
 
 /* An order may contain bits that request lock elision on x86. */
 static inline bool near__is_sc(int order)

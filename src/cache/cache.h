@@ -2,9 +2,9 @@
 /* cache: the per-CPU caches of free blocks, on which pools and the drop-in malloc are built.
  *
  * The copy of a slot has for each class of blocks, its *bin*, a list of free blocks in one word
- * (nearcpu/blocks.h), and a transfer cache: an array of lists, and how many of its elements are
- * valid. Each operation commits by one store: to the list's word, or to the number of valid lists.
- * Nothing reads the elements beyond that number.
+ * (nearcpu/detail/blocks.h), and a transfer cache: an array of lists, and how many of its elements
+ * are valid. Each operation commits by one store: to the list's word, or to the number of valid
+ * lists. Nothing reads the elements beyond that number.
  *
  * Another thread of the same slot, a signal handler and a migration abort a sequence that they
  * interrupt. A thread that is not live, such as the child of a vfork, has the slot that is never

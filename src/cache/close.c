@@ -12,7 +12,7 @@
  * After the fence no other thread has the lists. A bin is opened by its two words: first the
  * transfer cache, whose lists have been read by then. An array is closed by its one word. */
 #include "cache/cache.h"
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 static bool is_closed(const struct near__closing *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* list: what C code does with lists of free blocks (nearcpu/blocks.h) that no other thread
+/* list: what C code does with lists of free blocks (nearcpu/detail/blocks.h) that no other thread
  * changes.
  *
  * Lists that are cut or joined without a pass over their blocks keep the lengths that are in their
@@ -10,9 +10,9 @@
 #ifndef NEARCPU_CACHE_LIST_H
 #define NEARCPU_CACHE_LIST_H
 
-#include <nearcpu/blocks.h>
+#include <nearcpu/detail/blocks.h>
 
-#include "ground/compiler.h"
+#include "base/compiler.h"
 
 /* Where blocks are. A function that has one as a constant compiles to code without it. */
 struct near__space {
@@ -95,12 +95,16 @@ static inline void *near__space_take(struct near__space s, uint64_t *list)
 	return p;
 }
 
+/* A list of one block is the block's offset. */
+static inline void near__space_push(struct near__space s, uint64_t *list, uint64_t block)
+{
+	*near__space_block(s, block) = near__space_link(s, block, *list);
+	*list = block;
+}
+
 static inline void near__space_put(struct near__space s, uint64_t *list, void *p)
 {
-	uint64_t all = (uintptr_t)p - s.base;
-
-	*(uint64_t *)p = near__space_link(s, all, *list);
-	*list = all;
+	near__space_push(s, list, (uintptr_t)p - s.base);
 }
 
 /* Returns a list of the first n blocks of *list, 1 or more, and leaves the others. Their links were

@@ -26,9 +26,10 @@
 #include <nearcpu/region.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/sem.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 #include <nearcpu/shared_ids.h>
 #include <nearcpu/stack.h>
+#include <nearcpu/thrsleep.h>
 #include <nearcpu/trace.h>
 #include <string.h>
 
@@ -47,19 +48,19 @@ static const struct {
 	TYPE(fifo),
 	TYPE(histogram),
 	TYPE(histogram_options),
+	TYPE(histogram_range),
+	TYPE(histogram_snapshot),
 	TYPE(idspace),
 	TYPE(idspace_options),
 	TYPE(idspace_stats),
 	TYPE(lock),
-	TYPE(lock_stats),
 	TYPE(mutex),
 	TYPE(once),
 	TYPE(park),
 	TYPE(pool),
 	TYPE(pool_options),
-	TYPE(pool_status),
+	TYPE(pool_stats),
 	TYPE(queue),
-	TYPE(range),
 	TYPE(rcu),
 	TYPE(rcu_head),
 	TYPE(rcu_list),
@@ -67,7 +68,8 @@ static const struct {
 	TYPE(rcu_map),
 	TYPE(rcu_map_entry),
 	TYPE(rcu_map_iterator),
-	TYPE(rcu_map_status),
+	TYPE(rcu_map_options),
+	TYPE(rcu_map_stats),
 	TYPE(rcu_options),
 	TYPE(rcu_stats),
 	TYPE(rcu_token),
@@ -76,15 +78,16 @@ static const struct {
 	TYPE(region),
 	TYPE(region_object),
 	TYPE(region_options),
-	TYPE(region_status),
+	TYPE(region_stats),
 	TYPE(rseq_status),
 	TYPE(rwlock),
+	TYPE(rwlock_options),
 	TYPE(sem),
-	TYPE(shared),
+	TYPE(shared_counters),
+	TYPE(shared_counters_options),
 	TYPE(shared_ids),
 	TYPE(shared_ids_options),
 	TYPE(shared_ids_stats),
-	TYPE(snapshot),
 	TYPE(stack),
 	TYPE(stack_node),
 	TYPE(thr_region),

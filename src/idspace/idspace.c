@@ -1,16 +1,138 @@
 /* SPDX-License-Identifier: MIT */
-/* The slow paths of near_idspace. idspace/idspace.h has the protocol. */
+/* near_idspace: acquire, release, the searches of caches, statistics. idspace/idspace.h has the
+ * protocol. */
 #include <nearcpu/idspace.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/bits.h"
+#include "base/fork.h"
+#include "base/known.h"
+#include "base/topology.h"
 #include "idspace/idspace.h"
-#include "ground/fork.h"
-#include "ground/topology.h"
 
-/* ---- the slot of a live thread ---- */
+/* ---- the bitmap: which ids are free ---- */
+
+size_t near__ids_bytes(unsigned ids, unsigned nodes)
+{
+	return near__bit_words(ids) * (nodes + 2) * sizeof(uint64_t);
+}
+
+/* The bits after the last id are set: they are never free. */
+void near__ids_init(struct near__ids *b, void *memory, unsigned ids, unsigned nodes)
+{
+	*b = (struct near__ids){
+		.ids = ids, .nodes = nodes, .words = (unsigned)near__bit_words(ids)};
+	b->used = memory;
+	b->tied = b->used + b->words;
+	if (ids % 64)
+		b->used[b->words - 1] = ~UINT64_C(0) << ids % 64;
+}
+
+static uint64_t *tied_to(const struct near__ids *b, unsigned node)
+{
+	return b->tied + (size_t)node * b->words;
+}
+
+/* Of a word, the free ids of the node: or those without a node. */
+static uint64_t bitmap_own(const struct near__ids *b, unsigned node, unsigned word)
+{
+	return ~b->used[word] & tied_to(b, node)[word];
+}
+
+static uint64_t bitmap_untied(const struct near__ids *b, unsigned word)
+{
+	return ~b->used[word] & ~tied_to(b, b->nodes)[word];
+}
+
+static int bitmap_use(struct near__ids *b, unsigned word, uint64_t candidates)
+{
+	unsigned id = word * 64 + (unsigned)__builtin_ctzll(candidates);
+
+	near__bit_set(b->used, id);
+	if (id >= b->highest)
+		b->highest = id + 1;
+	return (int)id;
+}
+
+/* The lowest free id of the node, which becomes used; or the lowest that has no node, which becomes
+ * the node's. -EAGAIN: there is none. */
+static int bitmap_take(struct near__ids *b, unsigned node)
+{
+	for (unsigned i = 0; i < b->words; i++)
+		if (bitmap_own(b, node, i))
+			return bitmap_use(b, i, bitmap_own(b, node, i));
+	for (unsigned i = 0; i < b->words; i++) {
+		uint64_t bit = bitmap_untied(b, i) & -bitmap_untied(b, i);
+
+		tied_to(b, node)[i] |= bit;
+		tied_to(b, b->nodes)[i] |= bit;
+		if (bit)
+			return bitmap_use(b, i, bit);
+	}
+	return -EAGAIN;
+}
+
+/* The lowest free id of any node, which becomes used. -EAGAIN: there is none. */
+static int bitmap_take_foreign(struct near__ids *b)
+{
+	for (unsigned i = 0; i < b->words; i++)
+		if (~b->used[i])
+			return bitmap_use(b, i, ~b->used[i]);
+	return -EAGAIN;
+}
+
+/* Whether bitmap_take would return one below `id`. */
+static bool bitmap_has_lower(const struct near__ids *b, unsigned node, unsigned id)
+{
+	for (unsigned i = 0; i * 64 < id; i++) {
+		uint64_t free = bitmap_own(b, node, i);
+
+		if (free && i * 64 + (unsigned)__builtin_ctzll(free) < id)
+			return true;
+	}
+	return false;
+}
+
+/* Constant once the id was taken. */
+static unsigned node_of_id(const struct near__ids *b, unsigned id)
+{
+	unsigned node = 0;
+
+	while (node + 1 < b->nodes && !near__bit(tied_to(b, node), id))
+		node++;
+	return node;
+}
+
+static void bitmap_put(struct near__ids *b, unsigned id)
+{
+	near__bit_clear(b->used, id);
+}
+
+static unsigned bitmap_count_used(const struct near__ids *b)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < b->words; i++)
+		n += (unsigned)__builtin_popcountll(b->used[i]);
+	return b->ids % 64 ? n - (64 - b->ids % 64) : n;
+}
+
+/* ---- slots ---- */
+
+/* Those in use, from *slot on. */
+static bool next_slot(const struct near_idspace *s, unsigned *slot)
+{
+	return near_percpu_next(s->slots, slot);
+}
+
+static struct near__id_slot *slot_at(const struct near_idspace *s, unsigned slot)
+{
+	return near_percpu_at(s->slots, slot);
+}
 
 /* Constant for each slot, except where one has threads of several nodes in turn: there is no node
  * then, as init saw to it. */
@@ -35,13 +157,13 @@ bool near__idspace_open(const struct near_idspace *s, uint32_t *slot)
 	*slot = near__slot_open(s->slots);
 	if (*slot == NEAR__NO_SLOT)
 		return false;
-	c = near__idspace_slot(s, *slot);
+	c = slot_at(s, *slot);
 	if (__atomic_load_n(&c->gate, __ATOMIC_RELAXED) == NEAR__UNOPENED)
 		__atomic_store_n(&c->node, node_of_slot(s, *slot), __ATOMIC_RELAXED);
 	return near__gate_open_first(&c->gate);
 }
 
-/* What a thread without a slot uses, see caches.c. */
+/* What a thread without a slot uses. */
 struct fallback {
 	struct near__id_slot *slot;
 	unsigned node;
@@ -54,12 +176,144 @@ static struct fallback local_fallback(const struct near_idspace *s)
 	return (struct fallback){near__fallback(s->slots), node < s->rest->ids.nodes ? node : 0};
 }
 
+/* ---- caches of fallback slots ---- */
+
+/* The id plus 1, or 0: none is cached. Acquire: pairs with the release below, so that the block of
+ * the id is seen as it was left. */
+static uint64_t take_cached(struct near__id_slot *c)
+{
+	return __atomic_load_n(&c->word, __ATOMIC_RELAXED)
+		       ? __atomic_exchange_n(&c->word, 0, __ATOMIC_ACQUIRE)
+		       : 0;
+}
+
+/* False: an id is cached there. */
+static bool cache_id(struct near__id_slot *c, uint64_t id1)
+{
+	uint64_t none = 0;
+
+	return __atomic_compare_exchange_n(&c->word, &none, id1, false, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+/* ---- caches of other slots ---- */
+
+#define BATCH 64 /* slots that are closed together */
+
+/* Whether the id in the slot's cache is to be taken: all are, or none of its workers has acquired
+ * it since the search before. What is loaded here may change until the gate is closed. */
+static bool is_wanted(const struct near_idspace *s, const struct near__id_slot *c, bool unused_only)
+{
+	uint64_t id1 = __atomic_load_n(&c->word, __ATOMIC_RELAXED), hits;
+	struct near__id *block;
+	bool is_unused;
+
+	if (!id1)
+		return false;
+	block = near__idspace_block(s, id1 - 1);
+	hits = __atomic_load_n(&block->hits, __ATOMIC_RELAXED);
+	is_unused = hits == block->seen;
+	block->seen = hits;
+	return is_unused || !unused_only;
+}
+
+static unsigned put_cached(struct near_idspace *s, uint64_t id1)
+{
+	if (id1)
+		bitmap_put(&s->rest->ids, (unsigned)id1 - 1);
+	return id1 != 0;
+}
+
+/* Between the fences no sequence changes the words. */
+static unsigned empty_closed(struct near_idspace *s, struct near__id_slot *const *closed,
+			     unsigned n)
+{
+	unsigned taken = 0;
+
+	if (!n)
+		return 0;
+	near__fence();
+	for (unsigned i = 0; i < n; i++) {
+		taken += put_cached(s, closed[i]->word);
+		closed[i]->word = 0;
+	}
+	near__fence();
+	for (unsigned i = 0; i < n; i++)
+		near__gate_open(&closed[i]->gate);
+	return taken;
+}
+
+/* With both locks: takes ids out of caches into the bitmap; of all slots, or of those that were not
+ * used since the search before. Returns how many. */
+static unsigned collect_cached(struct near_idspace *s, bool unused_only)
+{
+	struct near__id_slot *closed[BATCH];
+	unsigned n = 0, taken = 0;
+
+	for (unsigned i = 0; next_slot(s, &i); i++) {
+		struct near__id_slot *c = slot_at(s, i);
+
+		if (!is_wanted(s, c, unused_only))
+			continue;
+		if (near_percpu_is_fallback(i))
+			taken += put_cached(s, take_cached(c));
+		else if (near__gate_close(&c->gate))
+			closed[n++] = c;
+		if (n == BATCH) {
+			taken += empty_closed(s, closed, n);
+			n = 0;
+		}
+	}
+	return taken + empty_closed(s, closed, n);
+}
+
+static void lock_all(struct near_idspace *s)
+{
+	near__gates_lock();
+	near_lock_lock(s->rest->lock);
+}
+
+static void unlock_all(struct near_idspace *s)
+{
+	near_lock_unlock(s->rest->lock);
+	near__gates_unlock();
+}
+
+/* ---- the block of an id ---- */
+
+/* Acquire: pairs with the release below; for statistics. A worker has the id from the worker before
+ * it. */
+static bool is_ready(const struct near_idspace *s, unsigned id)
+{
+	return NEAR__BIT_LOAD(s->rest->ready, id, __ATOMIC_ACQUIRE);
+}
+
+/* Called when a worker has the id, which makes its block accessible the first time. Other threads
+ * set other bits of the word. */
+static int make_ready(struct near_idspace *s, unsigned id)
+{
+	struct near__id *block = near__idspace_block(s, id);
+	int saved = errno, r;
+
+	if (is_ready(s, id))
+		return 0;
+	r = mprotect(block, s->stride, PROT_READ | PROT_WRITE);
+	errno = saved;
+	if (r)
+		return -ENOMEM;
+	near_lock_lock(s->rest->lock);
+	block->node = node_of_id(&s->rest->ids, id);
+	near_lock_unlock(s->rest->lock);
+	NEAR__BIT_SET(s->rest->ready, id, __ATOMIC_RELEASE);
+	return 0;
+}
+
 /* ---- acquire ---- */
 
 /* With the lock, from the bitmap. */
-static int take(struct near_idspace *s, unsigned node)
+static int ids_take(struct near_idspace *s, unsigned node)
 {
-	int id = near__ids_take(&s->rest->ids, node);
+	int id = bitmap_take(&s->rest->ids, node);
 
 	s->rest->counts.allocations += id >= 0;
 	return id;
@@ -70,11 +324,11 @@ static int take(struct near_idspace *s, unsigned node)
 static int take_anywhere(struct near_idspace *s, unsigned node, bool is_single)
 {
 	struct near_idspace_stats *counts = &s->rest->counts;
-	bool taken = near__idspace_collect(s, false) != 0;
-	int id = near__ids_take(&s->rest->ids, node);
+	bool taken = collect_cached(s, false) != 0;
+	int id = bitmap_take(&s->rest->ids, node);
 
 	if (id < 0) {
-		id = near__ids_take_foreign(&s->rest->ids);
+		id = bitmap_take_foreign(&s->rest->ids);
 		counts->foreign += id >= 0;
 	}
 	if (id >= 0)
@@ -88,39 +342,39 @@ static int take_anywhere(struct near_idspace *s, unsigned node, bool is_single)
  * whatever CPUs it runs on. With other threads, that would take what they use next. */
 static int take_uncached(struct near_idspace *s, unsigned node)
 {
-	bool is_single = s->rest->simulated ? s->rest->simulated_single : near__is_one_thread();
+	bool is_single = near__is_one_thread();
 	int id = -EAGAIN;
 
 	if (!is_single) {
 		near_lock_lock(s->rest->lock);
-		id = take(s, node);
+		id = ids_take(s, node);
 		near_lock_unlock(s->rest->lock);
 	}
 	if (id < 0) {
-		near__idspace_lock_all(s);
+		lock_all(s);
 		id = take_anywhere(s, node, is_single);
-		near__idspace_unlock_all(s);
+		unlock_all(s);
 	}
 	return id;
 }
 
-static void put(struct near_idspace *s, int id, uint64_t *count)
+static void ids_put(struct near_idspace *s, int id, uint64_t *count)
 {
 	near_lock_lock(s->rest->lock);
-	near__ids_put(&s->rest->ids, (unsigned)id);
+	bitmap_put(&s->rest->ids, (unsigned)id);
 	++*count;
 	near_lock_unlock(s->rest->lock);
 }
 
 /* `id` may be an error. */
-static int give(struct near_idspace *s, struct near_worker *w, int id, bool is_hit)
+static int ids_give(struct near_idspace *s, struct near_worker *w, int id, bool is_hit)
 {
 	struct near__id *block;
-	int err = id < 0 ? id : near__idspace_make_ready(s, (unsigned)id);
+	int err = id < 0 ? id : make_ready(s, (unsigned)id);
 
 	if (err) {
 		if (id >= 0)
-			put(s, id, &s->rest->counts.discards);
+			ids_put(s, id, &s->rest->counts.discards);
 		return err;
 	}
 	block = near__idspace_block(s, (uint64_t)id);
@@ -141,28 +395,29 @@ int near__idspace_renew(struct near_idspace *s, struct near_worker *w)
 	struct near__id *block = near__idspace_block(s, (uint64_t)id);
 	bool has_lower;
 
-	near__idspace_lock_all(s);
-	s->rest->counts.discards += near__idspace_collect(s, true);
-	has_lower = near__ids_has_lower(ids, (unsigned)block->node, (unsigned)id);
+	lock_all(s);
+	s->rest->counts.discards += collect_cached(s, true);
+	has_lower = bitmap_has_lower(ids, (unsigned)block->node, (unsigned)id);
 	if (has_lower) {
 		block->owner = NULL;
 		NEAR__TSAN_RELEASE(block);
-		near__ids_put(ids, (unsigned)id);
-		id = near__ids_take(ids, (unsigned)block->node);
+		bitmap_put(ids, (unsigned)id);
+		id = bitmap_take(ids, (unsigned)block->node);
 		s->rest->counts.discards++;
 	}
-	near__idspace_unlock_all(s);
+	unlock_all(s);
 	if (!has_lower)
 		return id;
 	w->id1 = 0;
-	return give(s, w, id, false);
+	return ids_give(s, w, id, false);
 }
 
 static int acquire_fallback(struct near_idspace *s, struct near_worker *w, struct fallback f)
 {
-	uint64_t id1 = near__idspace_take_cached(f.slot);
+	uint64_t id1 = take_cached(f.slot);
 
-	return id1 ? give(s, w, (int)id1 - 1, true) : give(s, w, take_uncached(s, f.node), false);
+	return id1 ? ids_give(s, w, (int)id1 - 1, true)
+		   : ids_give(s, w, take_uncached(s, f.node), false);
 }
 
 int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
@@ -170,13 +425,13 @@ int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
 	uint64_t id1;
 	uint32_t slot;
 
-	for (int i = 0; i < NEAR_SEQ_TRIES && near__idspace_open(s, &slot); i++) {
+	NEAR__TRY_WHILE(near__idspace_open(s, &slot)) {
 		int result = near__idspace_try_acquire(s->slots, &id1);
 
 		if (result == NEAR_SEQ_COMMITTED)
-			return give(s, w, (int)id1 - 1, true);
+			return ids_give(s, w, (int)id1 - 1, true);
 		if (result == NEAR__NO_ID)
-			return give(s, w, take_uncached(s, node_of_slot(s, slot)), false);
+			return ids_give(s, w, take_uncached(s, node_of_slot(s, slot)), false);
 	}
 	return acquire_fallback(s, w, local_fallback(s));
 }
@@ -186,9 +441,9 @@ int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
 static void release_fallback(struct near_idspace *s, unsigned id, struct fallback f)
 {
 	if (near__idspace_block(s, id)->node != f.node)
-		put(s, (int)id, &s->rest->counts.discards);
-	else if (!near__idspace_cache(f.slot, id + 1))
-		put(s, (int)id, &s->rest->counts.evictions);
+		ids_put(s, (int)id, &s->rest->counts.discards);
+	else if (!cache_id(f.slot, id + 1))
+		ids_put(s, (int)id, &s->rest->counts.evictions);
 }
 
 void near__idspace_release_slow(struct near_idspace *s, unsigned id)
@@ -196,15 +451,15 @@ void near__idspace_release_slow(struct near_idspace *s, unsigned id)
 	uint64_t node = near__idspace_block(s, id)->node;
 	uint32_t slot;
 
-	for (int i = 0; i < NEAR_SEQ_TRIES && near__idspace_open(s, &slot); i++) {
+	NEAR__TRY_WHILE(near__idspace_open(s, &slot)) {
 		int result = near__idspace_try_release(s->slots, id + 1, node);
 
 		if (result == NEAR_SEQ_COMMITTED)
 			return;
 		if (result != NEAR_SEQ_FAILED) {
-			put(s, (int)id,
-			    result == NEAR__CACHE_FULL ? &s->rest->counts.evictions
-						       : &s->rest->counts.discards);
+			ids_put(s, (int)id,
+				result == NEAR__CACHE_FULL ? &s->rest->counts.evictions
+							   : &s->rest->counts.discards);
 			return;
 		}
 	}
@@ -227,20 +482,36 @@ void near__idspace_misuse(const struct near_idspace *s, const struct near_worker
 	near__die(line);
 }
 
-/* ---- simulation ---- */
-
-int near__idspace_acquire_on(struct near_idspace *s, struct near_worker *w,
-			     struct near__id_slot *slot)
+unsigned near_idspace_drain(struct near_idspace *s)
 {
-	return acquire_fallback(s, w, (struct fallback){slot, slot->node});
+	unsigned n;
+
+	lock_all(s);
+	n = collect_cached(s, false);
+	s->rest->counts.drains += n;
+	unlock_all(s);
+	return n;
 }
 
-void near__idspace_release_on(struct near_idspace *s, struct near_worker *w,
-			      struct near__id_slot *slot)
+int near_idspace_stats(struct near_idspace *s, struct near_idspace_stats *out, size_t size)
 {
-	unsigned id = w->id1 - 1;
+	struct near_idspace_stats known;
 
-	near__idspace_block(s, id)->owner = NULL;
-	w->id1 = 0;
-	release_fallback(s, id, (struct fallback){slot, slot->node});
+	near_lock_lock(s->rest->lock);
+	known = s->rest->counts;
+	known.used = bitmap_count_used(&s->rest->ids);
+	known.highest = s->rest->ids.highest;
+	near_lock_unlock(s->rest->lock);
+	known.ids = (unsigned)s->ids;
+	for (unsigned id = 0; id < known.highest; id++) {
+		const struct near__id *block = near__idspace_block(s, id);
+
+		if (!is_ready(s, id))
+			continue;
+		known.hits += __atomic_load_n(&block->hits, __ATOMIC_RELAXED);
+		known.transfers += __atomic_load_n(&block->transfers, __ATOMIC_RELAXED);
+	}
+	for (unsigned i = 0; next_slot(s, &i); i++)
+		known.cached += __atomic_load_n(&slot_at(s, i)->word, __ATOMIC_RELAXED) != 0;
+	return near__copy_known(out, size, &known, sizeof(known));
 }

@@ -34,7 +34,7 @@ _Static_assert(offsetof(struct near__id_slot, gate) == 8 &&
 		       offsetof(struct near__id_slot, node) == 12,
 	       "the sequences in idspace.h");
 
-/* ---- which ids are free: bitmap.c ---- */
+/* ---- which ids are free ---- */
 
 struct near__ids {
 	uint32_t ids, nodes, words;
@@ -48,22 +48,6 @@ size_t near__ids_bytes(unsigned ids, unsigned nodes);
 /* In memory of near__ids_bytes, all zero. */
 void near__ids_init(struct near__ids *b, void *memory, unsigned ids, unsigned nodes);
 
-/* The lowest free id of the node, which becomes used; or the lowest that has no node, which becomes
- * the node's. -EAGAIN: there is none. */
-int near__ids_take(struct near__ids *b, unsigned node);
-
-/* The lowest free id of any node, which becomes used. -EAGAIN: there is none. */
-int near__ids_take_foreign(struct near__ids *b);
-
-/* Whether near__ids_take would return one below `id`. */
-bool near__ids_has_lower(const struct near__ids *b, unsigned node, unsigned id);
-
-void near__ids_put(struct near__ids *b, unsigned id);
-unsigned near__ids_count_used(const struct near__ids *b);
-
-/* Constant once the id was taken. */
-unsigned near__ids_node_of(const struct near__ids *b, unsigned id);
-
 /* ---- a space ---- */
 
 struct near__idspace {
@@ -73,41 +57,9 @@ struct near__idspace {
 	size_t allocated; /* bytes of each block */
 	size_t mapped;    /* bytes of this structure with its bitmaps */
 	struct near_idspace_stats counts;
-	/* A simulation (nearcpu-sim(1)) has slots of its own, which are all fallback slots. */
-	struct near__id_slot *simulated;
-	unsigned simulated_slots;
-	bool simulated_single; /* the process has one thread */
-	struct near_lock simulation;
 };
-
-/* With the locks of the gates and of the space: takes ids out of caches into the bitmap; of all
- * slots, or of those that were not used since the search before. Returns how many. */
-unsigned near__idspace_collect(struct near_idspace *s, bool unused_only);
-
-void near__idspace_lock_all(struct near_idspace *s);
-void near__idspace_unlock_all(struct near_idspace *s);
-
-/* Of fallback slots. take: the id plus 1, or 0: none is cached. cache: false: there is one. */
-uint64_t near__idspace_take_cached(struct near__id_slot *c);
-bool near__idspace_cache(struct near__id_slot *c, uint64_t id1);
-
-/* The slots in use, from *slot on. */
-bool near__idspace_next(const struct near_idspace *s, unsigned *slot);
-struct near__id_slot *near__idspace_slot(const struct near_idspace *s, unsigned slot);
 
 /* Opens the local slot, whose number is in *slot then. False: there is none. */
 bool near__idspace_open(const struct near_idspace *s, uint32_t *slot);
-
-/* Makes the block of an id accessible that the caller has. Returns 0 or -ENOMEM. */
-int near__idspace_make_ready(struct near_idspace *s, unsigned id);
-
-/* A space whose slots are the `n` at `slots`, of nodes below `nodes`; what the two calls do, those
- * of the same name do in the portable path of a thread on that slot. */
-int near__idspace_simulate(struct near_idspace *s, const struct near_idspace_options *options,
-			   unsigned nodes, struct near__id_slot *slots, unsigned n);
-int near__idspace_acquire_on(struct near_idspace *s, struct near_worker *w,
-			     struct near__id_slot *slot);
-void near__idspace_release_on(struct near_idspace *s, struct near_worker *w,
-			      struct near__id_slot *slot);
 
 #endif

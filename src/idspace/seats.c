@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/unique.h"
 #include "idspace/shared.h"
-#include "ground/unique.h"
 
 #define SEATS_SIZE 64
 #define TRIES 100 /* to take a seat */
@@ -29,22 +29,12 @@ static bool is_same_file(const struct near_shared_ids *s)
 
 /* ---- fork ---- */
 
-static void visit_locks(near__fork_step *step)
+static void seats_visit_locks(near__fork_step *step)
 {
 	step(&near__seats.lock);
 }
 
-static void fork_prepare(void)
-{
-	near__fork_prepare(&turn, visit_locks);
-}
-
-static void fork_parent(void)
-{
-	near__fork_in_parent(&turn, visit_locks);
-}
-
-static void fork_child(void)
+static void seats_leave_child(void)
 {
 	for (struct near_shared_ids *s = near__seats.open; s; s = s->next) {
 		if (is_same_file(s))
@@ -52,12 +42,13 @@ static void fork_child(void)
 		s->fd = -1;
 		__atomic_store_n(&s->seat, 0, __ATOMIC_RELAXED);
 	}
-	near__fork_in_child(&turn, visit_locks);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+NEAR__FORK_HANDLERS(seats, &turn, seats_visit_locks, seats_visit_locks, seats_leave_child)
+
+__attribute__((constructor)) static void seats_watch_forks(void)
 {
-	near__fork_register(&near__seats.watches_forks, fork_prepare, fork_parent, fork_child);
+	NEAR__FORK_REGISTER(seats, &near__seats.watches_forks);
 }
 
 /* ---- locks ---- */
@@ -139,11 +130,11 @@ static int open_again(struct near_shared_ids *s)
 	int fd = near_region_reopen(s->region);
 
 	if (fd < 0)
-		return shared_fail(s, fd,
-				   "the region's file cannot be opened again (is /proc mounted?)");
+		return near__reason_set(
+			s, fd, "the region's file cannot be opened again (is /proc mounted?)");
 	if (fstat(fd, &file)) {
 		close(fd);
-		return shared_fail(s, -EBADF, "the region's file has no status");
+		return near__reason_set(s, -EBADF, "the region's file has no status");
 	}
 	s->fd = fd;
 	s->inode = (uint64_t)file.st_ino;
@@ -186,7 +177,7 @@ int near__seat_take(struct near_shared_ids *s)
 	if (!err && !take_free(s)) {
 		close(s->fd);
 		s->fd = -1;
-		err = shared_fail(
+		err = near__reason_set(
 			s, -EUSERS,
 			"each seat has a process that lives; make the space with more seats");
 	}

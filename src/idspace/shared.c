@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "idspace/shared.h"
 
 static struct near__shared_id *line_of(const struct near_shared_ids *s, unsigned id)
@@ -25,7 +26,7 @@ static uint64_t bits_of(const struct near_shared_ids *s, unsigned word, bool use
 
 static void set_bit(const struct near_shared_ids *s, unsigned id)
 {
-	__atomic_fetch_or(&s->bitmap[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELAXED);
+	NEAR__BIT_SET(s->bitmap, id, __ATOMIC_RELAXED);
 }
 
 /* ---- owner words ---- */
@@ -46,14 +47,14 @@ static bool try_own(struct near_shared_ids *s, struct near_worker *w, unsigned i
 
 /* Release: pairs with the acquire above, or in near__shared_ids_try. What is to be repaired stays
  * so. */
-static void disown(struct near_shared_ids *s, unsigned id, bool is_left)
+static void shared_disown(struct near_shared_ids *s, unsigned id, bool is_left)
 {
 	__atomic_store_n(&line_of(s, id)->owner, is_left ? LEFT : 0, __ATOMIC_RELEASE);
 }
 
 static void give_up(struct near_shared_ids *s, unsigned id, bool is_left)
 {
-	disown(s, id, is_left);
+	shared_disown(s, id, is_left);
 	shared_clear_bit(s, id);
 }
 
@@ -94,7 +95,7 @@ static unsigned local_node1(const struct near_shared_ids *s)
 	return s->nodes == 1 ? 1 : near_node() + 1;
 }
 
-static int take(struct near_shared_ids *s, struct near_worker *w)
+static int shared_take(struct near_shared_ids *s, struct near_worker *w)
 {
 	unsigned node1 = local_node1(s), ids = (unsigned)s->ids;
 	int id = take_below(s, w, ids, node1, OWN_NODE, true);
@@ -112,20 +113,20 @@ static int take(struct near_shared_ids *s, struct near_worker *w)
 
 static int take_or_search(struct near_shared_ids *s, struct near_worker *w)
 {
-	int id = take(s, w);
+	int id = shared_take(s, w);
 
 	if (id >= 0)
 		return id;
 	near_lock_lock(&near__seats.lock);
 	near__seats_search(s);
 	near_lock_unlock(&near__seats.lock);
-	id = take(s, w);
-	return id < 0 ? shared_fail(s, id, "all ids are in use") : id;
+	id = shared_take(s, w);
+	return id < 0 ? near__reason_set(s, id, "all ids are in use") : id;
 }
 
 /* ---- acquire ---- */
 
-/* The data of an id, for this process. */
+/* The data of an id, for this process. The caller stores the reason of an error. */
 static int make_ready(struct near_shared_ids *s, unsigned id)
 {
 	int err = 0;
@@ -133,22 +134,22 @@ static int make_ready(struct near_shared_ids *s, unsigned id)
 	if (near__shared_ids_is_ready(s, id))
 		return 0;
 	if (s->stride)
-		err = near_region_allocate(s->region, &s->object, id * s->stride, s->stride);
+		err = near_region_populate(s->region, &s->object, id * s->stride, s->stride);
 	if (err)
-		return shared_fail(s, err, "there is no room for the data of another id");
-	__atomic_fetch_or(&s->ready[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELAXED);
+		return err;
+	NEAR__BIT_SET(s->ready, id, __ATOMIC_RELAXED);
 	return 0;
 }
 
 /* Of the worker that has taken it. */
-static int give(struct near_shared_ids *s, struct near_worker *w, unsigned id)
+static int shared_give(struct near_shared_ids *s, struct near_worker *w, unsigned id)
 {
 	int err = make_ready(s, id);
 
 	if (err) {
 		give_up(s, id, near_worker_must_repair(w));
 		*w = (struct near_worker){0, 0};
-		return err;
+		return near__reason_set(s, err, "there is no room for the data of another id");
 	}
 	shared_count(s, ALLOCATIONS, 1);
 	if (line_of(s, id)->node1 != local_node1(s))
@@ -198,7 +199,7 @@ int near__shared_ids_acquire_slow(struct near_shared_ids *s, struct near_worker 
 	if (id >= 0)
 		return id;
 	id = take_or_search(s, w);
-	return id < 0 ? id : give(s, w, (unsigned)id);
+	return id < 0 ? id : shared_give(s, w, (unsigned)id);
 }
 
 /* ---- release ---- */
@@ -210,7 +211,7 @@ void near__shared_ids_uncache(struct near_shared_ids *s, unsigned id)
 	bool has_room = __atomic_load_n(cache, __ATOMIC_RELAXED) == 0 &&
 			line_of(s, id)->node1 == local_node1(s);
 
-	disown(s, id, false);
+	shared_disown(s, id, false);
 	if (has_room) {
 		__atomic_store_n(cache, id + 1, __ATOMIC_RELAXED);
 		return;
@@ -275,7 +276,7 @@ int near__shared_ids_renew(struct near_shared_ids *s, struct near_worker *w)
 	if (lower >= 0 && make_ready(s, (unsigned)lower) == 0) {
 		give_up(s, id, must_repair);
 		empty_caches(s); /* else the next acquire takes the old one again */
-		return give(s, w, (unsigned)lower);
+		return shared_give(s, w, (unsigned)lower);
 	}
 	if (lower >= 0) {
 		give_up(s, (unsigned)lower, near_worker_must_repair(w));

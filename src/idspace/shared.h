@@ -32,8 +32,10 @@
 
 #include <nearcpu/shared_ids.h>
 
-#include "ground/fork.h"
-#include "percpu/internal.h"
+#include "base/bits.h"
+#include "base/fork.h"
+#include "base/reason.h"
+#include "percpu/percpu.h"
 
 #define LEFT UINT64_C(1) /* the last owner was killed */
 #define SEAT_SHIFT 48
@@ -48,13 +50,6 @@ struct near__seats {
 };
 extern NEAR__DATA struct near__seats near__seats NEAR__STATE(near__seats);
 
-/* Relaxed: threads fail concurrently. */
-static inline int shared_fail(struct near_shared_ids *s, int err, const char *why)
-{
-	__atomic_store_n(&s->why, why, __ATOMIC_RELAXED);
-	return err;
-}
-
 static inline void shared_count(const struct near_shared_ids *s, enum shared_count which,
 				uint64_t n)
 {
@@ -65,12 +60,12 @@ static inline void shared_count(const struct near_shared_ids *s, enum shared_cou
 /* Of the bitmap. Relaxed: a hint. */
 static inline void shared_clear_bit(const struct near_shared_ids *s, uint64_t id)
 {
-	__atomic_fetch_and(&s->bitmap[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
+	NEAR__BIT_CLEAR(s->bitmap, id, __ATOMIC_RELAXED);
 }
 
 /* seats.c. With near__seats.lock. */
 
-/* Takes a seat, if there is none yet. Returns 0, or an error and s->why. */
+/* Takes a seat, if there is none yet. Returns 0, or an error and its reason. */
 int near__seat_take(struct near_shared_ids *s);
 
 /* Takes back the ids of processes that ended. Stops the program if the seat is not its own any

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The areas of a thread, see area.h. */
 #define _GNU_SOURCE
-#include "area.h"
+#include "kernel/area.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "kernel/kernel.h"
 
 /* glibc 2.35 and later. Weak: older ones and musl do not have them. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));

@@ -6,7 +6,7 @@
 
 #include <nearcpu/rseq.h>
 
-#include "ground/block.h"
+#include "base/block.h"
 
 #define NEAR__LEGACY_SIZE 32            /* every kernel accepts it */
 #define NEAR__SLICE_AVAILABLE (1u << 4) /* of near__area.flags, which the kernel sets */

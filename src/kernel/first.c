@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The word by which versions of the library in one process know which came first. It is the only
  * state that they share, and stays as it is: the address of the state of that version. */
-#include "ground/unique.h"
-#include "internal.h"
+#include "base/unique.h"
+#include "kernel/kernel.h"
 
 NEAR__UNIQUE_FOR_ALL(near__first, 8);
 extern NEAR__DATA uint64_t near__first;

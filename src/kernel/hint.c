@@ -3,15 +3,15 @@
  * sched_getcpu, a hash of the thread id. Each is believed only if it agrees with the system call:
  * an emulator may run the instruction and answer nonsense. */
 #define _GNU_SOURCE
-#include "hint.h"
+#include "kernel/hint.h"
 
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "area.h"
-#include "internal.h"
+#include "kernel/area.h"
+#include "kernel/kernel.h"
 
 /* How often a costly source is used before it is queried again. */
 #define USES 64
@@ -55,7 +55,7 @@ static bool insn_is_there(uint32_t source)
 }
 
 /* The thread may migrate between the two readings: three tries. */
-static bool agrees(uint32_t source)
+static bool source_agrees(uint32_t source)
 {
 	unsigned cpu = 0, node = 0;
 
@@ -71,7 +71,7 @@ uint32_t near__hint_choose(unsigned cpus)
 
 	/* Twelve bits hold the CPU. */
 	for (uint32_t s = NEAR__HINT_RDPID; s <= NEAR__HINT_RDTSCP && cpus <= 4096; s++)
-		if (insn_is_there(s) && agrees(s))
+		if (insn_is_there(s) && source_agrees(s))
 			return s;
 	cpu = sched_getcpu();
 	return cpu >= 0 && (unsigned)cpu < cpus ? NEAR__HINT_GETCPU : NEAR__HINT_TID;
@@ -112,7 +112,7 @@ static uint32_t hash_of_tid(void)
 }
 
 /* Without a block it is queried each time. */
-static uint32_t costly(void)
+static uint32_t hint_costly(void)
 {
 	struct near__kernel_thread here = {0}, *t = near__kernel_thread_own();
 
@@ -136,7 +136,7 @@ unsigned near__hint(void)
 	} else if (near__process.hint <= NEAR__HINT_RDTSCP) {
 		v = by_insn(near__process.hint) & 0xfff;
 	} else {
-		v = costly();
+		v = hint_costly();
 	}
 	return NEAR__LIKELY(v < cpus) ? v : v % cpus;
 }

@@ -10,12 +10,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "area.h"
-#include "ground/fork.h"
-#include "hint.h"
-#include "internal.h"
-#include "ground/topology.h"
-#include "ground/valgrind.h"
+#include "base/fork.h"
+#include "base/signals.h"
+#include "base/topology.h"
+#include "base/valgrind.h"
+#include "kernel/area.h"
+#include "kernel/hint.h"
+#include "kernel/kernel.h"
 
 #define MEMBARRIER_QUERY 0
 #define MEMBARRIER_RSEQ (1 << 7)
@@ -29,7 +30,7 @@
 #define MAX_PAIRED_SLOTS 16384
 
 /* A negative errno, or what the call returns; errno is left alone. */
-static long membarrier(int command)
+static long process_membarrier(int command)
 {
 	int saved = errno;
 	long r = syscall(NEAR__SYS_MEMBARRIER, command, 0, 0);
@@ -48,10 +49,10 @@ void near__fence(void)
 
 	if (!near__process.usable)
 		return;
-	r = membarrier(MEMBARRIER_RSEQ);
+	r = process_membarrier(MEMBARRIER_RSEQ);
 	if (r == -EPERM) { /* an exec-like change of the address space forgot the registration */
-		membarrier(MEMBARRIER_REGISTER_RSEQ);
-		r = membarrier(MEMBARRIER_RSEQ);
+		process_membarrier(MEMBARRIER_REGISTER_RSEQ);
+		r = process_membarrier(MEMBARRIER_RSEQ);
 	}
 	if (r < 0)
 		near__die("membarrier stopped working (a filter installed after start?); "
@@ -75,7 +76,7 @@ static unsigned kernel_version(void)
 }
 
 /* Why this process cannot run sequences, or NULL. */
-static const char *unusable(struct near__process *p)
+static const char *process_unusable(struct near__process *p)
 {
 	if (!NEAR__HAS_SEQ)
 		return "this CPU has no sequences in this version";
@@ -92,7 +93,7 @@ static const char *unusable(struct near__process *p)
 	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)
 		return "the kernel has no rseq (before 4.18), "
 		       "or an emulator or a system call filter (seccomp) hides it";
-	if (!(p->membarrier & MEMBARRIER_RSEQ) || membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
+	if (!(p->membarrier & MEMBARRIER_RSEQ) || process_membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
 		return "the kernel has no membarrier for rseq (before 5.10), "
 		       "or a system call filter (seccomp) hides it";
 	if (!near__is_first_version())
@@ -136,26 +137,17 @@ static void visit_lock(near__fork_step *step)
 	step(&near__process.decision);
 }
 
-static void fork_prepare(void)
-{
-	near__fork_prepare(&turn, visit_lock);
-}
-
-static void fork_parent(void)
-{
-	near__fork_in_parent(&turn, visit_lock);
-}
-
-static void fork_child(void)
+static void process_is_child(void)
 {
 	near__blocks_fork_child();
-	near__fork_in_child(&turn, visit_lock);
 	__atomic_fetch_add(&near__process.forks, 1, __ATOMIC_RELAXED);
 }
 
-static void decide(struct near__process *p)
+NEAR__FORK_HANDLERS(process, &turn, visit_lock, visit_lock, process_is_child)
+
+static void process_decide(struct near__process *p)
 {
-	long commands = membarrier(MEMBARRIER_QUERY);
+	long commands = process_membarrier(MEMBARRIER_QUERY);
 
 	near__conf_read(&p->conf);
 	p->cpus = near__topology_cpus();
@@ -163,7 +155,7 @@ static void decide(struct near__process *p)
 	p->membarrier = commands > 0 ? (unsigned)commands : 0;
 	p->feature_size = (unsigned)getauxval(AUXV_RSEQ_FEATURE_SIZE);
 	p->feature_align = (unsigned)getauxval(AUXV_RSEQ_ALIGN);
-	p->why = unusable(p);
+	p->why = process_unusable(p);
 	p->usable = !p->why;
 	p->has_cid = p->has_node = p->usable && p->feature_size >= FEATURES_WITH_CID;
 	choose_slots(p);
@@ -175,22 +167,22 @@ static void decide(struct near__process *p)
 
 /* With one thread a registration takes a microsecond and interrupts no CPU; with several it takes
  * some 20 ms, as the kernel waits for all CPUs. So it is made here if there is one thread, and else
- * when it is needed. If it fails, unusable() reports why. */
+ * when it is needed. If it fails, process_unusable() reports why. */
 __attribute__((constructor)) static void register_early(void)
 {
 	if (NEAR__HAS_SEQ && near__is_one_thread())
-		membarrier(MEMBARRIER_REGISTER_RSEQ);
+		process_membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 
 /* Runs before the first decision: a child could otherwise wait forever for a deciding thread, which
  * it does not have. One of several copies of the library in a process registers the handlers. */
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void process_watch_forks(void)
 {
 	near__blocks_begin();
-	near__fork_register(&near__process.watches_forks, fork_prepare, fork_parent, fork_child);
+	NEAR__FORK_REGISTER(process, &near__process.watches_forks);
 }
 
-NEAR__BEFORE_PROGRAM static void ignore_races(void)
+NEAR__BEFORE_PROGRAM static void process_ignore_races(void)
 {
 	near__valgrind_ignore(&near__process, sizeof(near__process));
 	near__valgrind_ignore(&near__dead, sizeof(near__dead)); /* all that are not live share it */
@@ -200,7 +192,7 @@ bool near__process_init(void)
 {
 	struct near__process *p = &near__process;
 	int saved = errno;
-	sigset_t all, old;
+	sigset_t old;
 
 	/* Pairs with the release below: a thread that sees it decided sees all that was decided. */
 	if (NEAR__LIKELY(__atomic_load_n(&p->decided, __ATOMIC_ACQUIRE)))
@@ -209,17 +201,16 @@ bool near__process_init(void)
 	if (__atomic_load_n(&p->decider, __ATOMIC_RELAXED) == (uintptr_t)&near__self)
 		return false;
 	/* A signal handler could find the state incomplete, or wait for its own thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	near__signals_block(&old);
 	near_lock_lock(&p->decision);
 	if (!__atomic_load_n(&p->decided, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&p->decider, (uintptr_t)&near__self, __ATOMIC_RELAXED);
-		decide(p);
+		process_decide(p);
 		__atomic_store_n(&p->decider, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&p->decided, 1, __ATOMIC_RELEASE);
 	}
 	near_lock_unlock(&p->decision);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	near__signals_restore(&old);
 	errno = saved;
 	return true;
 }

@@ -2,12 +2,12 @@
 /* Where am I: the answers of near_cpu() and its kin on every path. */
 #include <nearcpu/rseq.h>
 
-#include "area.h"
-#include "hint.h"
-#include "internal.h"
+#include "kernel/area.h"
+#include "kernel/hint.h"
+#include "kernel/kernel.h"
 
 /* All loads of the kernel's area are volatile: it changes whenever the thread migrates. */
-static uint32_t load(const uint32_t *p)
+static uint32_t rseq_load(const uint32_t *p)
 {
 	return *(volatile const uint32_t *)p;
 }
@@ -33,7 +33,7 @@ unsigned near__cpu_slow(void)
 unsigned near_cid(void)
 {
 	if (near__thread_live() && near__process.has_cid)
-		return load(&near__self.area->mm_cid);
+		return rseq_load(&near__self.area->mm_cid);
 	return near_cpu();
 }
 
@@ -42,7 +42,7 @@ unsigned near_node(void)
 	unsigned cpu, node;
 
 	if (near__thread_live() && near__process.has_node)
-		return load(&near__self.area->node_id);
+		return rseq_load(&near__self.area->node_id);
 	near__where(&cpu, &node);
 	return node;
 }

@@ -12,15 +12,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "area.h"
-#include "hint.h"
-#include "internal.h"
+#include "base/known.h"
+#include "kernel/area.h"
+#include "kernel/hint.h"
+#include "kernel/kernel.h"
 
 /* near__thread.state and the offsets in the assembly of vfork. */
 _Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
 _Static_assert(!NEAR__HAS_SEQ || offsetof(struct near__thread, state) == 12, "vfork's assembly");
 _Static_assert(NEAR__VFORKED == 3, "vfork's assembly");
-__asm__(NEAR__VFORK_ASM);
+#ifdef NEAR__VFORK_ASM
+__asm__(".text\n"
+	".globl vfork\n"
+	".type vfork, %function\n" NEAR__VFORK_MARK "vfork:\n"
+	".cfi_startproc\n" NEAR__VFORK_ASM ".cfi_endproc\n"
+	".size vfork, . - vfork\n"
+	".weak __vfork\n"
+	".set __vfork, vfork\n");
+#endif
 
 /* The parent's way back from vfork. */
 __attribute__((visibility("hidden"), used)) long near__vfork_parent(long pid)
@@ -142,8 +151,9 @@ static void note_thread(void)
 /* clone(): a child with the parent's memory (CLONE_VM) and no thread-local storage of its own
  * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
  * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
- * vfork(): the words are restored then. Without, both run on them at the same time, and neither can
- * know which it is: the thread is not live any more, unless there is no child.
+ * vfork(): the words are restored then. Without CLONE_VFORK parent and child use the words at the
+ * same time, and neither of the two can know which it is: the thread is not live any more, unless
+ * there is no child.
  *
  * C suffices: the child has a stack of its own, and does not return from here. Whether the caller
  * passed the last three arguments only the C library's clone() knows, which reads them as well.
@@ -253,7 +263,7 @@ static void status_of_registration(struct near_rseq_status *out)
 			 near__self.area->flags & NEAR__SLICE_AVAILABLE;
 }
 
-static void status(struct near_rseq_status *out)
+static void thread_status(struct near_rseq_status *out)
 {
 	const struct near__process *p = &near__process;
 
@@ -279,12 +289,7 @@ static void status(struct near_rseq_status *out)
 int near_rseq_status(struct near_rseq_status *out, size_t size)
 {
 	struct near_rseq_status all;
-	size_t common = size < sizeof(all) ? size : sizeof(all);
 
-	if (!size)
-		return -EINVAL;
-	status(&all);
-	memcpy(out, &all, common);
-	memset((char *)out + common, 0, size - common);
-	return 0;
+	thread_status(&all);
+	return near__copy_known(out, size, &all, sizeof(all));
 }

@@ -7,7 +7,7 @@
 #include "parking/lot.h"
 
 /* Under the lock. */
-static void leave(struct near__waiter *w, bool others)
+static void barrier_leave(struct near__waiter *w, bool others)
 {
 	struct near_barrier *barrier = w->arg;
 
@@ -24,10 +24,12 @@ static struct near__group end_round(struct near__bucket *b, struct near_barrier 
 	return near__lot_take_group(b, barrier, NEAR__SPACE_BARRIER);
 }
 
-static int wait(struct near_barrier *barrier, const struct near__timeout *timeout)
+static int barrier_wait(struct near_barrier *barrier, const struct near__timeout *timeout)
 {
-	struct near__waiter w = {
-		.address = barrier, .space = NEAR__SPACE_BARRIER, .left = leave, .arg = barrier};
+	struct near__waiter w = {.address = barrier,
+				 .space = NEAR__SPACE_BARRIER,
+				 .left = barrier_leave,
+				 .arg = barrier};
 	struct near__bucket *b = near__lot_lock(barrier);
 	struct near__group taken = {NULL, false};
 	bool last = barrier->arrived + 1 >= barrier->threads;
@@ -47,9 +49,9 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *timeou
 	return 1;
 }
 
-bool near_barrier_wait(struct near_barrier *b)
+int near_barrier_wait(struct near_barrier *b)
 {
-	return wait(b, &NEAR__NO_TIMEOUT) == 1;
+	return barrier_wait(b, &NEAR__NO_TIMEOUT);
 }
 
 int near_barrier_wait_until(struct near_barrier *b, int clock, const struct timespec *deadline,
@@ -58,5 +60,5 @@ int near_barrier_wait_until(struct near_barrier *b, int clock, const struct time
 	struct near__timeout timeout;
 	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : wait(b, &timeout);
+	return r ? r : barrier_wait(b, &timeout);
 }

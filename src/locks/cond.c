@@ -34,7 +34,7 @@
 
 #include <errno.h>
 
-#include "mutex.h"
+#include "locks/mutex.h"
 
 /* How many others a thread wakes that a broadcast has woken, before it locks the mutex. If only
  * unlocks woke threads, one after the other, each wake-up would take the time that a CPU needs to
@@ -48,7 +48,7 @@ static struct near_mutex *mutex_of(const struct near__waiter *w)
 	return w->arg;
 }
 
-static void enter(struct near_cond *c, struct near__waiter *w)
+static void cond_enter(struct near_cond *c, struct near__waiter *w)
 {
 	struct near__bucket *b = near__lot_lock(c);
 	struct near__waiter *first = near__lot_first(b, c, NEAR__SPACE_COND);
@@ -82,15 +82,15 @@ static void wake_others(const struct near_mutex *m)
 }
 
 /* Called by a waiter that a signal has woken: from now on it waits for the mutex. */
-static void compete(struct near__waiter *w, const struct near_mutex *m)
+static void cond_compete(struct near__waiter *w, const struct near_mutex *m)
 {
 	w->address = m;
 	w->space = NEAR__SPACE_MUTEX;
 	w->since = (uint64_t)near__now(CLOCK_MONOTONIC);
 }
 
-static int wait(struct near_cond *c, struct near_mutex *m, const struct near__timeout *timeout,
-		const void *site)
+static int cond_wait(struct near_cond *c, struct near_mutex *m, const struct near__timeout *timeout,
+		     const void *site)
 {
 	struct near__waiter w = {
 		.address = c,
@@ -100,7 +100,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__ti
 	};
 	int r;
 
-	enter(c, &w);
+	cond_enter(c, &w);
 	near__mutex_release(m);
 	near__lockdep_before_lock(m, site);
 	r = near__lot_sleep(&w, timeout);
@@ -109,7 +109,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__ti
 			wake_others(m);
 		w.broadcast = false; /* it may enter the queue again */
 		if (w.space != NEAR__SPACE_MUTEX)
-			compete(&w, m);
+			cond_compete(&w, m);
 		near__mutex_lock_woken(m, &w);
 		near__lockdep_locked(m, site);
 	} else {
@@ -119,7 +119,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__ti
 	return w.space == NEAR__SPACE_MUTEX ? 0 : r;
 }
 
-static void check_held(const struct near_mutex *m)
+static void cond_check_held(const struct near_mutex *m)
 {
 	if (!near_mutex_is_mine(m))
 		near__die("near_cond_wait: this thread does not hold the mutex");
@@ -131,14 +131,14 @@ int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 	struct near__timeout timeout;
 	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	check_held(m);
-	return r ? r : wait(c, m, &timeout, NEAR__SITE);
+	cond_check_held(m);
+	return r ? r : cond_wait(c, m, &timeout, NEAR__SITE);
 }
 
 void near_cond_wait(struct near_cond *c, struct near_mutex *m)
 {
-	check_held(m);
-	wait(c, m, &NEAR__NO_TIMEOUT, NEAR__SITE);
+	cond_check_held(m);
+	cond_wait(c, m, &NEAR__NO_TIMEOUT, NEAR__SITE);
 }
 
 /* The mutex of the waiters; NULL: there are none. */
@@ -155,7 +155,7 @@ static struct near_mutex *mutex_in_use(struct near_cond *c)
 }
 
 /* Moves the waiters, which wait with m. False: the first waits with another mutex by now. */
-static bool move_all(struct near_cond *c, struct near_mutex *m)
+static bool cond_move_all(struct near_cond *c, struct near_mutex *m)
 {
 	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
 	struct near__bucket *locked[2];
@@ -180,13 +180,13 @@ static bool move_all(struct near_cond *c, struct near_mutex *m)
 	return right;
 }
 
-static void broadcast(struct near_cond *c)
+static void cond_broadcast(struct near_cond *c)
 {
 	struct near_mutex *m;
 
 	do
 		m = mutex_in_use(c);
-	while (m && !move_all(c, m));
+	while (m && !cond_move_all(c, m));
 }
 
 /* When a waiter has been woken, the condition variable may be freed, unless another one waits. */
@@ -209,7 +209,7 @@ static void signal_first(struct near_cond *c)
 void near__cond_wake(struct near_cond *c, bool all)
 {
 	if (all)
-		broadcast(c);
+		cond_broadcast(c);
 	else
 		signal_first(c);
 }

@@ -8,7 +8,7 @@
  *   holds.
  * - A signal handler: handlers must not use the locks, nor free memory, so they do not reach the
  *   checker. A handler may fork in a process with one thread, whatever it has interrupted: the
- *   child goes on with that, and nothing is reset (ground/fork.h).
+ *   child goes on with that, and nothing is reset (base/fork.h).
  * - A fork while another thread has the graph's lock, in the middle of a change: the child finds
  *   the lock held, and begins with an empty graph. A child sees the stores of another thread up to
  *   one of them, in order (note_use in lot.c), so it sees the lock held if it sees the change.
@@ -19,16 +19,16 @@
  * - A vfork child uses its parent's list, as the rest of its memory.
  * - Several copies of the library share the graph and the lists. */
 #define _GNU_SOURCE
-#include "lockdep.h"
+#include "locks/lockdep.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "ground/fork.h"
-#include "ground/identity.h"
-#include "ground/probe.h"
-#include "owner.h"
+#include "base/fork.h"
+#include "base/identity.h"
+#include "base/probe.h"
+#include "locks/owner.h"
 
 #define THREADS_AT_FIRST 64
 #define MAP (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -39,16 +39,16 @@ static void warn_once(uint32_t *reported, enum near__lockdep_full what, const ch
 		near__warn(text);
 }
 
-/* Acquire: pairs with the release in create. NULL: not created yet. */
-static struct near__lockdep *current(void)
+/* Acquire: pairs with the release in lockdep_create. NULL: not created yet. */
+static struct near__lockdep *lockdep_current(void)
 {
 	return __atomic_load_n(&near__locks.lockdep, __ATOMIC_ACQUIRE);
 }
 
 /* A mapping is zero; the rest is set before the release publishes it. */
-static struct near__lockdep *create(void)
+static struct near__lockdep *lockdep_create(void)
 {
-	struct near__lockdep *d = current(), *new;
+	struct near__lockdep *d = lockdep_current(), *new;
 	int saved = errno;
 
 	if (d)
@@ -65,12 +65,12 @@ static struct near__lockdep *create(void)
 					__ATOMIC_RELAXED))
 		return new;
 	munmap(new, sizeof(*new));
-	return current();
+	return lockdep_current();
 }
 
 /* The fence orders the lock before the changes, also on weakly ordered CPUs: a forked child that
  * finds a change finds the lock held. */
-static void enter(struct near__lockdep *d)
+static void lockdep_enter(struct near__lockdep *d)
 {
 	near_lock_lock(&d->lock);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -111,7 +111,7 @@ static void sweep_records(struct near__lockdep *d)
 		d->threads_limit *= 2;
 }
 
-static void freed(const void *p, uint64_t n);
+static void lockdep_forget_freed(const void *p, uint64_t n);
 
 /* With the graph's lock, and before the thread makes a pair: whichever thread frees its locks comes
  * after this. Release: pairs with the acquire in near__probe. */
@@ -121,7 +121,7 @@ static void watch_frees(void)
 
 	if (free->enabled)
 		return;
-	free->hit = freed;
+	free->hit = lockdep_forget_freed;
 	__atomic_store_n(&free->enabled, 1, __ATOMIC_RELEASE);
 }
 
@@ -129,7 +129,7 @@ static struct near__lockdep_thread *get_record(struct near__lockdep *d, uint32_t
 {
 	struct near__lockdep_thread *t;
 
-	enter(d);
+	lockdep_enter(d);
 	watch_frees();
 	t = find_record(d, owner);
 	if (!t) {
@@ -159,7 +159,7 @@ bool near__lockdep_begin(void)
 	 * vfork or clone, whose id must not get into its parent's storage. */
 	if (!mine->owner_checked || !near__storage_is_own() || !near__process.conf.lock_check)
 		return false;
-	d = create();
+	d = lockdep_create();
 	mine->lockdep = d ? get_record(d, owner) : NULL;
 	if (!mine->lockdep)
 		near__owner_uncheck();
@@ -177,7 +177,7 @@ static void check_pair(struct near__lockdep *d, const struct near__lockdep_step 
 	struct near__lockdep_cycle cycle;
 	bool full = false, closes;
 
-	enter(d);
+	lockdep_enter(d);
 	closes = near__lockdep_add(d, pair, &cycle, &full);
 	near_lock_unlock(&d->lock);
 	if (full)
@@ -200,7 +200,7 @@ void near__lockdep_check(const void *lock, const void *site)
 			return; /* a nested reader; a mutex stops the program by itself */
 	for (uint32_t i = 0; i < t->count; i++) {
 		pair.held = t->held[i];
-		check_pair(current(), &pair);
+		check_pair(lockdep_current(), &pair);
 	}
 	NEAR__TSAN_RELEASE(t);
 }
@@ -213,7 +213,7 @@ void near__lockdep_push(const void *lock, const void *site)
 		t->held[t->count++] = (struct near__lockdep_held){lock, site};
 	else
 		warn_once(
-			&current()->reported, NEAR__LOCKDEP_MANY_HELD,
+			&lockdep_current()->reported, NEAR__LOCKDEP_MANY_HELD,
 			"lock order: a thread holds too many locks: its last ones are not checked");
 	NEAR__TSAN_RELEASE(t);
 }
@@ -238,8 +238,8 @@ void near__lockdep_pop(const void *lock)
 }
 
 /* False: the lock's holder may be a thread that fork did not copy, as handlers of the program that
- * run before forked() can free memory; forked() then empties the graph. (Or this is a child of
- * vfork: then the locks are not forgotten.) */
+ * run before lockdep_forked() can free memory; lockdep_forked() then empties the graph. (Or this is
+ * a child of vfork: then the locks are not forgotten.) */
 static bool enter_to_drop(struct near__lockdep *d)
 {
 	if (!near_lock_try_lock(&d->lock)) {
@@ -247,13 +247,13 @@ static bool enter_to_drop(struct near__lockdep *d)
 			return false;
 		near_lock_lock(&d->lock);
 	}
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as in enter */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as in lockdep_enter */
 	return true;
 }
 
 void near__lockdep_drop(const void *p, uint64_t n)
 {
-	struct near__lockdep *d = current();
+	struct near__lockdep *d = lockdep_current();
 
 	if (!near__lockdep_may_have(d, p, n) || !enter_to_drop(d))
 		return;
@@ -272,13 +272,13 @@ static void drop_held(const void *p, uint64_t n)
 		if ((uintptr_t)held.lock - (uintptr_t)p >= n)
 			continue;
 		remove_held(t, i);
-		near__lockdep_report_freed(current(), &held);
+		near__lockdep_report_freed(lockdep_current(), &held);
 		stop_if_set();
 	}
 }
 
 /* NEAR__PROBE_FREE: called in malloc's functions, which hold no lock then. */
-static void freed(const void *p, uint64_t n)
+static void lockdep_forget_freed(const void *p, uint64_t n)
 {
 	drop_held(p, n);
 	near__lockdep_drop(p, n);
@@ -289,13 +289,13 @@ static bool was_one_thread;
 
 static void before_fork(void)
 {
-	was_one_thread = current() && near__is_one_thread();
+	was_one_thread = lockdep_current() && near__is_one_thread();
 }
 
 /* In the child of a fork. */
-static void forked(void)
+static void lockdep_forked(void)
 {
-	struct near__lockdep *d = current();
+	struct near__lockdep *d = lockdep_current();
 
 	if (!d)
 		return;
@@ -313,7 +313,7 @@ static void forked(void)
 	d->used = 0;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void lockdep_watch_forks(void)
 {
-	near__fork_register(&near__locks.lockdep_watches_forks, before_fork, NULL, forked);
+	near__fork_register(&near__locks.lockdep_watches_forks, before_fork, NULL, lockdep_forked);
 }

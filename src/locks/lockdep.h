@@ -22,8 +22,8 @@
 
 #include <nearcpu/mutex.h>
 
-#include "kernel/internal.h"
-#include "state.h"
+#include "kernel/kernel.h"
+#include "locks/locks_state.h"
 
 /* In a function that the program calls: the return address of that call. */
 #define NEAR__SITE __builtin_return_address(0)

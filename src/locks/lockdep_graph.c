@@ -5,7 +5,7 @@
  * The edges of a destroyed lock stay until room is needed; then the tables are rebuilt. */
 #include <string.h>
 
-#include "lockdep.h"
+#include "locks/lockdep.h"
 
 /* The locks in this many bytes are in one list: a block that is freed has few lists, and a list few
  * locks. */
@@ -14,14 +14,14 @@
 /* So that rebuilding is rare. */
 #define WORTH_REBUILDING (NEAR__LOCKDEP_NODES / 8)
 
-static uint32_t hash(uint64_t value, uint32_t heads)
+static uint32_t graph_hash(uint64_t value, uint32_t heads)
 {
 	return (uint32_t)(value * UINT64_C(0x9e3779b97f4a7c15) >> 40) % heads;
 }
 
 static uint32_t node_list(const void *lock)
 {
-	return hash((uintptr_t)lock / LIST_BYTES, NEAR__LOCKDEP_HEADS);
+	return graph_hash((uintptr_t)lock / LIST_BYTES, NEAR__LOCKDEP_HEADS);
 }
 
 /* Relaxed: pairs with the load in near__lockdep_may_have. */
@@ -32,7 +32,7 @@ static void set_link(uint32_t *link, uint32_t n)
 
 static uint32_t *edge_head(struct near__lockdep *d, uint32_t from, uint32_t to)
 {
-	return &d->edge_heads[hash((uint64_t)from << 32 | to, EDGE_HEADS)];
+	return &d->edge_heads[graph_hash((uint64_t)from << 32 | to, EDGE_HEADS)];
 }
 
 static uint32_t find_node(struct near__lockdep *d, const void *lock)
@@ -126,7 +126,7 @@ void near__lockdep_drop_nodes(struct near__lockdep *d, const void *p, uint64_t n
 }
 
 /* Keeps the edges between locks that exist; puts the other nodes into the free list. */
-static void rebuild(struct near__lockdep *d)
+static void graph_rebuild(struct near__lockdep *d)
 {
 	uint32_t kept = 0;
 
@@ -155,16 +155,16 @@ static bool has_room(const struct near__lockdep *d)
 	       (d->nodes_free || d->nodes_used + 2 < NEAR__LOCKDEP_NODES);
 }
 
-static bool make_room(struct near__lockdep *d)
+static bool graph_make_room(struct near__lockdep *d)
 {
 	if (!has_room(d) && d->nodes_destroyed >= WORTH_REBUILDING)
-		rebuild(d);
+		graph_rebuild(d);
 	return has_room(d);
 }
 
 /* Follows the edges of a node that the search reached by `by`. */
-static uint32_t follow(struct near__lockdep *d, uint32_t node, uint32_t by, uint32_t owner,
-		       uint32_t last)
+static uint32_t graph_follow(struct near__lockdep *d, uint32_t node, uint32_t by, uint32_t owner,
+			     uint32_t last)
 {
 	for (uint32_t e = d->nodes[node].out; e; e = d->edges[e].next_out) {
 		struct near__lockdep_node *next = &d->nodes[d->edges[e].to];
@@ -210,7 +210,7 @@ static int find_path(struct near__lockdep *d, uint32_t from, uint32_t to, uint32
 	while (first < last && d->nodes[to].seen[1] != search) {
 		uint32_t state = d->queue[first++];
 
-		last = follow(d, state / 2, state % 2, owner, last);
+		last = graph_follow(d, state / 2, state % 2, owner, last);
 	}
 	alone = d->nodes[to].seen[0] == search;
 	if (d->nodes[to].seen[1] == search && !is_crossed(d, from, to))
@@ -254,7 +254,7 @@ static uint32_t make_edge(struct near__lockdep *d, const struct near__lockdep_st
 {
 	uint32_t from, to, e;
 
-	if (!make_room(d))
+	if (!graph_make_room(d))
 		return 0;
 	/* With room for both, neither node moves. */
 	from = find_node(d, pair->held.lock);

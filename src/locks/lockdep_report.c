@@ -9,12 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lockdep.h"
-#include "owner.h"
+#include "locks/lockdep.h"
+#include "locks/owner.h"
 
 /* What does not fit is cut off. */
-__attribute__((format(printf, 2, 3))) static void add(struct near__lockdep *d, const char *format,
-						      ...)
+__attribute__((format(printf, 2, 3))) static void report_add(struct near__lockdep *d,
+							     const char *format, ...)
 {
 	size_t left = sizeof(d->text) - d->used;
 	va_list values;
@@ -56,7 +56,7 @@ static void add_program(struct near__lockdep *d)
 	if (n > 0)
 		d->used += (uint32_t)n;
 	else
-		add(d, "PROGRAM");
+		report_add(d, "PROGRAM");
 }
 
 /* `site` is a return address: the call is before it. */
@@ -66,28 +66,29 @@ static void add_location(struct near__lockdep *d, const void *site)
 
 	dl_iterate_phdr(find_module, &p);
 	if (p.module && *p.module)
-		add(d, "%s", p.module);
+		report_add(d, "%s", p.module);
 	else if (p.module)
 		add_program(d);
-	add(d, "%s0x%" PRIxPTR "\n", p.module ? " " : "", p.address - p.base);
+	report_add(d, "%s0x%" PRIxPTR "\n", p.module ? " " : "", p.address - p.base);
 }
 
 static void add_step(struct near__lockdep *d, const struct near__lockdep_step *step, bool now)
 {
 	if (step->owner == NEAR__LOCKDEP_SEVERAL)
-		add(d, "nearcpu:   several threads");
+		report_add(d, "nearcpu:   several threads");
 	else
-		add(d, "nearcpu:   thread %" PRIu32, step->owner >> NEAR__OWNER_SHIFT);
-	add(d, " %s lock 0x%" PRIxPTR " and %s 0x%" PRIxPTR "\n", now ? "holds" : "held",
-	    (uintptr_t)step->held.lock, now ? "wants" : "wanted", (uintptr_t)step->wanted.lock);
-	add(d, "nearcpu:     held:   addr2line -e ");
+		report_add(d, "nearcpu:   thread %" PRIu32, step->owner >> NEAR__OWNER_SHIFT);
+	report_add(d, " %s lock 0x%" PRIxPTR " and %s 0x%" PRIxPTR "\n", now ? "holds" : "held",
+		   (uintptr_t)step->held.lock, now ? "wants" : "wanted",
+		   (uintptr_t)step->wanted.lock);
+	report_add(d, "nearcpu:     held:   addr2line -e ");
 	add_location(d, step->held.site);
-	add(d, "nearcpu:     wanted: addr2line -e ");
+	report_add(d, "nearcpu:     wanted: addr2line -e ");
 	add_location(d, step->wanted.site);
 }
 
-/* Returns errno, for end. */
-static int begin(struct near__lockdep *d)
+/* Returns errno, for report_end. */
+static int report_begin(struct near__lockdep *d)
 {
 	near_lock_lock(&d->report_lock);
 	return errno;
@@ -95,7 +96,7 @@ static int begin(struct near__lockdep *d)
 
 /* In one call, so that other threads do not write between the lines. By the system call itself, as
  * write() is a cancellation point. */
-static void end(struct near__lockdep *d, int saved)
+static void report_end(struct near__lockdep *d, int saved)
 {
 	syscall(SYS_write, 2, d->text, (size_t)d->used);
 	d->used = 0;
@@ -106,27 +107,28 @@ static void end(struct near__lockdep *d, int saved)
 void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cycle *cycle)
 {
 	unsigned n = cycle->length < NEAR__LOCKDEP_STEPS ? cycle->length : NEAR__LOCKDEP_STEPS;
-	int saved = begin(d);
+	int saved = report_begin(d);
 
-	add(d, "nearcpu: lock order: %u locks form a cycle%s\n", cycle->length,
-	    cycle->alone ? " by one thread; two would deadlock"
-			 : ", in which threads can deadlock");
+	report_add(d, "nearcpu: lock order: %u locks form a cycle%s\n", cycle->length,
+		   cycle->alone ? " by one thread; two would deadlock"
+				: ", in which threads can deadlock");
 	for (unsigned i = 0; i < n; i++)
 		add_step(d, &cycle->steps[i], i == 0);
 	if (n < cycle->length)
-		add(d, "nearcpu:   and so on\n");
-	add(d,
-	    "nearcpu:   (unless memory of one was freed and used for another without a destroy)\n");
-	end(d, saved);
+		report_add(d, "nearcpu:   and so on\n");
+	report_add(d, "nearcpu:   (unless memory of one was freed and used for another "
+		      "without a destroy)\n");
+	report_end(d, saved);
 }
 
 void near__lockdep_report_freed(struct near__lockdep *d, const struct near__lockdep_held *held)
 {
-	int saved = begin(d);
+	int saved = report_begin(d);
 
-	add(d, "nearcpu: lock order: lock 0x%" PRIxPTR " is freed while this thread holds it\n",
-	    (uintptr_t)held->lock);
-	add(d, "nearcpu:     held:   addr2line -e ");
+	report_add(d,
+		   "nearcpu: lock order: lock 0x%" PRIxPTR " is freed while this thread holds it\n",
+		   (uintptr_t)held->lock);
+	report_add(d, "nearcpu:     held:   addr2line -e ");
 	add_location(d, held->site);
-	end(d, saved);
+	report_end(d, saved);
 }

@@ -3,16 +3,25 @@
  *
  * One word: the owner (0: free), and flags for threads that wait in the parking lot.
  *
- *   PARKED         waiters for the mutex are in the queue, or about to enter it, or were
- *   WAKING         one of them, a designated waker, was taken from the queue and has not yet taken
- *                  the mutex or entered the queue again
- *   RESERVED       with WAKING and without an owner: threads that arrive leave the mutex to a
- *                  designated waker that has waited for long
- *   AWAITED        waiters for a condition are in the queue, or were
- *   ATOMIC_UNLOCK  unlocks use a CAS, not a sequence: a waiter fenced not long ago
+ *   PARKED         a waiter for the mutex is in the queue. Legal error: set without one, as the
+ *                  last one left by its deadline: the next unlock searches the queue, and clears
+ *                  the flag. Never clear with a waiter, outside of the bucket's lock: it would
+ *                  sleep for ever.
+ *   WAKING         a waiter, the designated waker, was taken from the queue and has not yet taken
+ *                  the mutex or entered the queue again. Legal error: clear with a designated waker
+ *                  (there are two, and the first one clears it): an unlock wakes one thread more
+ *                  than necessary. Never set without one: no unlock would wake another.
+ *   RESERVED       threads that arrive leave the mutex to a designated waker that has waited for
+ *                  long. Only with WAKING and without an owner. Legal errors: set although the
+ *                  waker is suspended: they wait for NEAR__RESERVED_NS; clear, as one of them or a
+ *                  try_lock has taken the mutex: the waker waits for that owner.
+ *   AWAITED        a waiter for a condition is in the queue. As PARKED; it is set by the owner.
+ *   ATOMIC_UNLOCK  unlocks use a CAS, not a sequence: a waiter fenced not long ago. Legal errors:
+ *                  set without need: each unlock costs an atomic instruction; clear, without other
+ *                  flags: the next waiter fences.
  *
- * A flag without a waiter costs one unlock a search of the queue, which clears it. A waiter without
- * a flag would sleep for ever. This prevents it:
+ * Without an owner all combinations occur in which RESERVED comes with WAKING; with one, those
+ * without RESERVED. The owner itself is exact. What prevents a waiter without a flag:
  *
  *   - A waiter sets PARKED and enters the queue under the bucket's lock, while there is an owner.
  *     An unlock clears PARKED, or sets WAKING, under that lock too, depending on the queue.
@@ -66,7 +75,7 @@
  * releases it. The slow path still has the bucket's lock then, and a taken waiter, but neither is
  * in the mutex: the memory can be freed as soon as its last user's unlock has returned.
  *
- * Locking is an acquire, unlocking a release. All else is relaxed, as in src/ground/lock.c: it
+ * Locking is an acquire, unlocking a release. All else is relaxed, as in src/base/lock.c: it
  * concerns one word, or the bucket's lock orders it.
  *
  * A fence interrupts all CPUs that run the process, which is too expensive for each park on a
@@ -87,11 +96,11 @@
 #ifndef NEARCPU_MUTEX_INTERNAL_H
 #define NEARCPU_MUTEX_INTERNAL_H
 
+#include "base/cas.h"
+#include "locks/lockdep.h"
+#include "locks/mutex_at.h"
+#include "locks/owner.h"
 #include "parking/lot.h"
-#include "mutex_at.h"
-#include "ground/cas.h"
-#include "lockdep.h"
-#include "owner.h"
 
 #define PARKED 1u
 #define WAKING 2u
@@ -115,13 +124,6 @@ enum { LOCKER, AWAITER };
  * the designated waker and returns it; the caller wakes it. */
 struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
 
-/* The flags that are set together with the first flag in the word of another owner. */
-uint32_t near__mutex_first_flags(uint32_t flags);
-
-/* Called under the bucket's lock, after PARKED was set in the word of an owner without flags:
- * aborts that owner's sequence. False: the sequence had committed its 0, so that PARKED is lost. */
-bool near__mutex_fence_owner(const struct near_mutex *m);
-
 /* Wakes a waiter that was taken from the queue as a designated waker (NULL: none); and if it was
  * not asleep, the next one. Accesses the mutex only while there are waiters in the queue. */
 void near__mutex_wake(const struct near_mutex *m, struct near__waiter *taken);
@@ -130,30 +132,7 @@ void near__mutex_wake(const struct near_mutex *m, struct near__waiter *taken);
  * mutex. The caller calls the lock-order checker. */
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w);
 
-static inline uint32_t forks(void)
-{
-	return near__lot.forks << FORKS_SHIFT & ~(OWNER | FLAGS);
-}
-
-static inline uint32_t compose(uint32_t owner, uint32_t flags)
-{
-	return owner | flags | (flags ? forks() : 0);
-}
-
-static inline uint32_t owner_of(uint32_t word)
-{
-	return word & OWNER;
-}
-
-static inline uint32_t flags_of(uint32_t word)
-{
-	return (word & ~(OWNER | FLAGS)) == forks() ? word & FLAGS : 0;
-}
-
-static inline void check_alive(uint32_t word)
-{
-	if (word == DESTROYED)
-		near__die("near_mutex: the mutex was destroyed");
-}
+/* Called by the owner, which enters the queue as a waiter for a condition. */
+void near__mutex_set_awaited(struct near_mutex *m);
 
 #endif

@@ -15,9 +15,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "ground/cas.h"
+#include "base/cas.h"
+#include "locks/owner.h"
 #include "parking/lot.h"
-#include "owner.h"
 
 #define DONE NEAR__ONCE_DONE
 /* With DONE, under valgrind: makes the inline path fail, which reports nothing to the tools. */
@@ -26,7 +26,7 @@
 #define OWNER NEAR__MUTEX_OWNER
 
 /* Release: pairs with the acquires in near_once_is_done and call_or_wait. */
-static void end(struct near_once *o, uint32_t word)
+static void once_end(struct near_once *o, uint32_t word)
 {
 	struct near__waiter *taken;
 	struct near__bucket *b;
@@ -42,18 +42,18 @@ static void end(struct near_once *o, uint32_t word)
 
 static void run_failed(void *once)
 {
-	end(once, 0);
+	once_end(once, 0);
 }
 
 /* A thread that is cancelled in the function counts as a failure. */
-static int call(struct near_once *o, int (*function)(void *), void *arg)
+static int once_call(struct near_once *o, int (*function)(void *), void *arg)
 {
 	int r;
 
 	pthread_cleanup_push(run_failed, o);
 	r = function(arg);
 	pthread_cleanup_pop(0);
-	end(o, r ? 0 : near__is_watched ? DONE | WATCHED : DONE);
+	once_end(o, r ? 0 : near__is_watched ? DONE | WATCHED : DONE);
 	return r;
 }
 
@@ -78,7 +78,8 @@ static int sleep_until_changed(struct near_once *o, uint32_t word,
 	return still ? near__lot_sleep(&w, timeout) : 0;
 }
 
-static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
+/* 0: *result is 0, or what the function returned to this thread. */
+static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg, int *result,
 			const struct near__timeout *timeout)
 {
 	uint32_t me = near__owner_now();
@@ -89,13 +90,15 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 
 		if (seen & DONE) {
 			NEAR__TSAN_ACQUIRE(o);
+			*result = 0;
 			return 0;
 		}
 		if (seen == 0 || !near__owner_exists(seen & OWNER)) {
 			if (!NEAR__CAS(&o->word, &seen, me, __ATOMIC_ACQUIRE))
 				continue;
 			NEAR__TSAN_ACQUIRE(o);
-			return call(o, function, arg);
+			*result = once_call(o, function, arg);
+			return 0;
 		}
 		if (near__owner_is_me(seen & OWNER))
 			near__die("near_once_call: called by its own function");
@@ -103,21 +106,24 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 		    !NEAR__CAS(&o->word, &seen, seen | WAITED, __ATOMIC_RELAXED))
 			continue;
 		r = sleep_until_changed(o, seen | WAITED, timeout);
-		if (r)
-			return near_once_is_done(o) ? 0 : r;
+		if (r && !near_once_is_done(o))
+			return r;
 	}
 }
 
 int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg)
 {
-	return call_or_wait(o, function, arg, &NEAR__NO_TIMEOUT);
+	int result;
+
+	call_or_wait(o, function, arg, &result, &NEAR__NO_TIMEOUT);
+	return result;
 }
 
-int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int clock,
-			 const struct timespec *deadline, struct near_cancel *cancel)
+int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int *result,
+			 int clock, const struct timespec *deadline, struct near_cancel *cancel)
 {
 	struct near__timeout timeout;
 	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : call_or_wait(o, function, arg, &timeout);
+	return r ? r : call_or_wait(o, function, arg, result, &timeout);
 }

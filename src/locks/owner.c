@@ -2,7 +2,7 @@
 /* The owner of a lock: ids of threads, what fork does to them, and whether a thread still
  * exists. */
 #define _GNU_SOURCE
-#include "owner.h"
+#include "locks/owner.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/fork.h"
-#include "ground/identity.h"
-#include "kernel/internal.h"
+#include "base/fork.h"
+#include "base/identity.h"
+#include "kernel/kernel.h"
+#include "locks/locks_state.h"
 #include "parking/lot.h"
-#include "state.h"
 
 uint32_t near__owner_from_kernel(void)
 {
@@ -38,7 +38,7 @@ void near__owner_drop_former(uint32_t owner)
 }
 
 /* The id of a thread whose locks and unlocks the library must see, or 0. */
-static uint32_t checked(void)
+static uint32_t owner_id_checked(void)
 {
 	return near__locks_thread_peek()->owner_checked;
 }
@@ -48,13 +48,13 @@ static uint32_t checked(void)
 static void forget_id(void)
 {
 	near__more.owner = NEAR__NO_OWNER;
-	if (checked())
+	if (owner_id_checked())
 		near__locks_thread_peek()->owner_checked = 0;
 }
 
 /* Nothing is stored in the child of a vfork or a clone, whose storage is its parent's, nor while
  * the process decides, when the settings are not known yet; nor without memory for it. */
-static uint32_t assign(void)
+static uint32_t owner_assign(void)
 {
 	uint32_t owner = near__owner_from_kernel();
 	struct near__locks_thread *t;
@@ -78,21 +78,21 @@ uint32_t near__owner_now(void)
 {
 	if (near__more.owner != NEAR__NO_OWNER)
 		return (uint32_t)near__more.owner;
-	return checked() ? checked() : assign();
+	return owner_id_checked() ? owner_id_checked() : owner_assign();
 }
 
 void near__owner_uncheck(void)
 {
-	if (near__is_watched || !checked())
+	if (near__is_watched || !owner_id_checked())
 		return;
-	near__more.owner = checked();
+	near__more.owner = owner_id_checked();
 	near__locks_thread_peek()->owner_checked = 0;
 }
 
 /* In the child of a fork. */
-static void forked(void)
+static void owner_forked(void)
 {
-	uint32_t mine = checked() ? checked() : (uint32_t)near__more.owner;
+	uint32_t mine = owner_id_checked() ? owner_id_checked() : (uint32_t)near__more.owner;
 	uint32_t *former = near__locks.owner_former, *n = &near__locks.owner_formers;
 
 	near__locks.process = near__identity_fork_child();
@@ -104,17 +104,17 @@ static void forked(void)
 		memmove(former, former + 1, --*n * sizeof(*former));
 	former[(*n)++] = mine;
 	near__locks.owner_here = near__owner_from_kernel();
-	if (checked())
+	if (owner_id_checked())
 		near__locks_thread_peek()->owner_checked = near__locks.owner_here;
 	else
 		near__more.owner = near__locks.owner_here;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void owner_watch_forks(void)
 {
 	if (!near__locks.owner_watches_forks)
 		near__locks.process = near__identity_begin();
-	near__fork_register(&near__locks.owner_watches_forks, NULL, NULL, forked);
+	near__fork_register(&near__locks.owner_watches_forks, NULL, NULL, owner_forked);
 }
 
 /* Whether `owner` is an id that the thread that forked had in a process before. Acquire: pairs with
@@ -137,7 +137,7 @@ bool near__owner_is_me(uint32_t owner)
 }
 
 /* tgkill(2) without a signal: 0 or a negative errno. errno is left alone. */
-static int find(uint32_t owner)
+static int owner_find(uint32_t owner)
 {
 	uint32_t pid = near__identity_pid(near__locks.process);
 	int saved = errno, r;
@@ -151,7 +151,7 @@ static int find(uint32_t owner)
 
 bool near__owner_exists(uint32_t owner)
 {
-	return !near__lot.forks || find(owner) != -ESRCH;
+	return !near__lot.forks || owner_find(owner) != -ESRCH;
 }
 
 static uint32_t named_by(const uint32_t *word)
@@ -159,9 +159,9 @@ static uint32_t named_by(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 }
 
-/* Called after find() failed: the thread may have unlocked and ended just before. The fence orders
- * this load after the kernel's load of its threads; the kernel orders what a thread stored before
- * the end of the thread. */
+/* Called after owner_find() failed: the thread may have unlocked and ended just before. The fence
+ * orders this load after the kernel's load of its threads; the kernel orders what a thread stored
+ * before the end of the thread. */
 static bool still_names(const uint32_t *word, uint32_t owner)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -180,7 +180,7 @@ bool near__owner_lost_at_fork(const uint32_t *word)
  * a filter of system calls answers ESRCH, as it then does for the calling thread as well. */
 static bool can_decide(void)
 {
-	return near__identity_is(near__locks.process) && find(near__owner_now()) == 0;
+	return near__identity_is(near__locks.process) && owner_find(near__owner_now()) == 0;
 }
 
 /* tkill(2) finds threads of all processes. A thread of another process can hold a lock of this one
@@ -198,7 +198,7 @@ bool near__owner_has_ended(const uint32_t *word)
 {
 	uint32_t owner = named_by(word);
 
-	return owner && can_decide() && find(owner) == -ESRCH && !is_elsewhere(owner) &&
+	return owner && can_decide() && owner_find(owner) == -ESRCH && !is_elsewhere(owner) &&
 	       still_names(word, owner);
 }
 

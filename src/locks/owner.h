@@ -11,7 +11,7 @@
 #define NEAR__OWNER_SHIFT 10
 
 /* The id of this thread, as words contain it. The first call stores it in near__more.owner; or in
- * `owner_checked` (state.h), if the library must see every lock and unlock of the thread
+ * `owner_checked` (locks_state.h), if the library must see every lock and unlock of the thread
  * (lock_check, valgrind): near__more.owner stays NEAR__NO_OWNER then, so that the inline paths
  * fail. */
 uint32_t near__owner_now(void);

@@ -6,9 +6,9 @@
  * before forks. */
 #include <nearcpu/recursive_mutex.h>
 
-#include "ground/die.h"
-#include "mutex_at.h"
-#include "lockdep.h"
+#include "base/die.h"
+#include "locks/lockdep.h"
+#include "locks/mutex_at.h"
 
 /* True: the caller holds the mutex, and now once more. */
 static bool take_again(struct near_recursive_mutex *m)
@@ -43,7 +43,7 @@ int near_recursive_mutex_lock_until(struct near_recursive_mutex *m, int clock,
 	return take_again(m) ? 0 : near__mutex_lock_timed_at(&m->mutex, &timeout, NEAR__SITE);
 }
 
-static void check_held(const struct near_recursive_mutex *m, const char *misuse)
+static void recursive_check_held(const struct near_recursive_mutex *m, const char *misuse)
 {
 	if (!near_mutex_is_mine(&m->mutex))
 		near__die(misuse);
@@ -51,7 +51,7 @@ static void check_held(const struct near_recursive_mutex *m, const char *misuse)
 
 void near__recursive_unlock_slow(struct near_recursive_mutex *m)
 {
-	check_held(m, "near_recursive_mutex_unlock: this thread does not hold the mutex");
+	recursive_check_held(m, "near_recursive_mutex_unlock: this thread does not hold the mutex");
 	if (m->again)
 		m->again--;
 	else
@@ -63,11 +63,11 @@ uint32_t near_recursive_mutex_depth(const struct near_recursive_mutex *m)
 	return near_mutex_is_mine(&m->mutex) ? m->again + 1 : 0;
 }
 
-struct near_mutex *near_recursive_mutex_once(struct near_recursive_mutex *m)
+struct near_mutex *near_recursive_mutex_inner(struct near_recursive_mutex *m)
 {
-	check_held(m, "near_recursive_mutex_once: this thread does not hold the mutex");
+	recursive_check_held(m, "near_recursive_mutex_inner: this thread does not hold the mutex");
 	if (m->again)
-		near__die("near_recursive_mutex_once: this thread holds the mutex more than once");
+		near__die("near_recursive_mutex_inner: this thread holds the mutex more than once");
 	return &m->mutex;
 }
 

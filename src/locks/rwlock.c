@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: init, destroy, and what readers and writers share; src/locks/rwlock.h has the
  * argument. */
-#include "rwlock.h"
+#include "locks/rwlock.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "lockdep.h"
+#include "base/reserved.h"
+#include "locks/lockdep.h"
 #include "percpu/gate.h"
 
-int near_rwlock_init(struct near_rwlock *l)
+int near_rwlock_init(struct near_rwlock *l, const struct near_rwlock_options *options)
 {
-	return near_rwlock_init_with(l, NEAR_RWLOCK_READERS_FIRST);
-}
-
-int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy)
-{
+	enum near_rwlock_policy policy = options ? options->policy : NEAR_RWLOCK_READERS_FIRST;
 	size_t size = sizeof(struct near__gated_count);
 	void *copies;
 	int r;
 
 	memset(l, 0, sizeof(*l));
+	if (options && !NEAR__RESERVED_ARE_ZERO(options))
+		return -EINVAL;
 	if (policy != NEAR_RWLOCK_READERS_FIRST && policy != NEAR_RWLOCK_WRITERS_FIRST)
 		return -EINVAL;
 	l->policy = policy;
 	if (!near__process_init() || !near__process.usable)
 		return 0;
-	r = near_percpu_alloc(&copies, size, size);
+	r = near_percpu_alloc(size, size, &copies);
 	if (r)
 		return r;
 	l->copies = copies;

@@ -78,10 +78,10 @@
 
 #include <nearcpu/rwlock.h>
 
-#include "ground/cas.h"
+#include "base/cas.h"
+#include "locks/owner.h"
 #include "parking/lot.h"
-#include "percpu/internal.h"
-#include "owner.h"
+#include "percpu/percpu.h"
 
 #define BIASED UINT64_C(1) /* the copies count readers, too */
 #define WRITER_WAITING UINT64_C(2)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: the counts of the slots, how bias is revoked and restored; src/locks/rwlock.h has
  * the argument. */
+#include "locks/rwlock.h"
 #include "percpu/gate.h"
-#include "rwlock.h"
 
 /* The bias returns when the reads by the word since the last write have cost as much time as the
  * revocation did and the next one will: a read by the word takes EXTRA_NS more than one by a slot,
@@ -26,7 +26,7 @@ bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)
 {
 	if (!l->copies)
 		return false;
-	for (int i = 0; i < NEAR_SEQ_TRIES && is_biased(l); i++) {
+	NEAR__TRY_WHILE(is_biased(l)) {
 		if (near__add_behind_gate(l->copies, n))
 			return true;
 		if (!near__gated_open_local(l->copies, is_biased, l))

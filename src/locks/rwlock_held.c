@@ -3,12 +3,12 @@
  * has the argument. */
 #include <string.h>
 
-#include "ground/fork.h"
-#include "ground/unique.h"
+#include "base/fork.h"
+#include "base/unique.h"
+#include "locks/lockdep.h"
+#include "locks/locks_state.h"
+#include "locks/rwlock.h"
 #include "percpu/gate.h"
-#include "lockdep.h"
-#include "rwlock.h"
-#include "state.h"
 
 /* In a hold: makes the inline paths fail, which compare it with the lock's address. Set if the
  * thread has forked and this process has not checked the lock yet; or if the lock-order checker is
@@ -32,7 +32,7 @@ static uintptr_t key_of(const struct near_rwlock *l)
 }
 
 /* Those of this thread. Without a block the others are zeros, which must not be written to. */
-static struct near__hold *hold(unsigned i)
+static struct near__hold *hold_at(unsigned i)
 {
 	return i ? &near__locks_thread_peek()->holds[i - 1] : &near__more.reads;
 }
@@ -43,11 +43,11 @@ static bool is_of(const struct near__hold *h, const struct near_rwlock *l)
 }
 
 /* NULL: no hold has the lock. */
-static struct near__hold *find(const struct near_rwlock *l)
+static struct near__hold *hold_find(const struct near_rwlock *l)
 {
 	for (unsigned i = 0; i < NEAR__HOLDS; i++)
-		if (is_of(hold(i), l))
-			return hold(i);
+		if (is_of(hold_at(i), l))
+			return hold_at(i);
 	return NULL;
 }
 
@@ -55,14 +55,14 @@ static struct near__hold *find(const struct near_rwlock *l)
 static struct near__hold *find_free(void)
 {
 	for (unsigned i = 0; i < NEAR__HOLDS && (!i || near__block()); i++)
-		if (!hold(i)->depth)
-			return hold(i);
+		if (!hold_at(i)->depth)
+			return hold_at(i);
 	return NULL;
 }
 
 enum near__nesting near__held(const struct near_rwlock *l)
 {
-	if (find(l))
+	if (hold_find(l))
 		return NESTED;
 	return near__more.reads.others ? MAYBE_NESTED : NOT_NESTED;
 }
@@ -70,7 +70,7 @@ enum near__nesting near__held(const struct near_rwlock *l)
 /* Uses the first free hold: the fast path checks only the first of all. */
 void near__held_add(const struct near_rwlock *l)
 {
-	struct near__hold *h = find(l);
+	struct near__hold *h = hold_find(l);
 
 	if (!h)
 		h = find_free();
@@ -84,7 +84,7 @@ void near__held_add(const struct near_rwlock *l)
 
 bool near__held_remove(const struct near_rwlock *l)
 {
-	struct near__hold *h = find(l);
+	struct near__hold *h = hold_find(l);
 
 	if (!h && !near__more.reads.others)
 		return false;
@@ -107,23 +107,23 @@ static uint32_t depth_at_fork(const struct near_rwlock *l)
 }
 
 /* In the child of a fork. Without readers it writes nothing: the page stays shared. */
-static void remember(void)
+static void holds_remember(void)
 {
 	struct near__hold *before = near__read_forks.held;
 	bool reads = near__more.reads.others || before[0].others;
 
 	for (unsigned i = 0; i < NEAR__HOLDS; i++) {
-		reads |= hold(i)->depth || before[i].depth;
-		if (hold(i)->lock)
-			hold(i)->lock |= MARK;
+		reads |= hold_at(i)->depth || before[i].depth;
+		if (hold_at(i)->lock)
+			hold_at(i)->lock |= MARK;
 	}
 	for (unsigned i = 0; reads && i < NEAR__HOLDS; i++)
-		before[i] = *hold(i);
+		before[i] = *hold_at(i);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void holds_watch_forks(void)
 {
-	near__fork_register(&near__read_forks.watches, NULL, NULL, remember);
+	near__fork_register(&near__read_forks.watches, NULL, NULL, holds_remember);
 }
 
 /* Of the writers that claimed in the parent, the child has at most the thread that forked, if it

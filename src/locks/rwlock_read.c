@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: readers; src/locks/rwlock.h has the argument. */
-#include "rwlock.h"
+#include "locks/rwlock.h"
 
 #include <errno.h>
 
-#include "ground/spin.h"
-#include "lockdep.h"
-#include "state.h"
+#include "base/spin.h"
+#include "locks/lockdep.h"
+#include "locks/locks_state.h"
 
 /* ---- contention ---- */
 

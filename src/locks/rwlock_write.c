@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: writers; src/locks/rwlock.h has the argument. */
-#include "mutex_at.h"
-#include "lockdep.h"
-#include "rwlock.h"
-#include "ground/spin.h"
+#include "base/spin.h"
+#include "locks/lockdep.h"
+#include "locks/mutex_at.h"
+#include "locks/rwlock.h"
 
 #include <errno.h>
 

@@ -50,10 +50,10 @@
 
 #include <errno.h>
 
-#include "ground/cas.h"
+#include "base/cas.h"
+#include "base/spin.h"
+#include "locks/locks_state.h"
 #include "parking/lot.h"
-#include "ground/spin.h"
-#include "state.h"
 
 #define SLEEPERS 1u
 #define UNIT 2u
@@ -88,7 +88,7 @@ static uint32_t without_unit(uint32_t word, enum taker as)
 	return as == DESIGNATED_WAKER || !units_of(next) ? next & ~RESERVED : next;
 }
 
-static bool take(struct near_sem *s, enum taker as)
+static bool sem_take(struct near_sem *s, enum taker as)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
@@ -103,7 +103,7 @@ static bool take(struct near_sem *s, enum taker as)
 
 bool near_sem_try_wait(struct near_sem *s)
 {
-	return take(s, INSISTING);
+	return sem_take(s, INSISTING);
 }
 
 /* Takes a unit, or else sets the flag. *next: what it stored. */
@@ -121,7 +121,7 @@ static bool take_or_announce(struct near_sem *s, enum taker as, uint32_t *next)
 }
 
 /* How long a thread that enters the queue relies on a designated waker. */
-static int64_t reliance(const struct near__bucket *b, const struct near_sem *s, uint32_t word)
+static int64_t sem_reliance(const struct near__bucket *b, const struct near_sem *s, uint32_t word)
 {
 	if (word & RESERVED)
 		return NEAR__RESERVED_NS;
@@ -138,7 +138,7 @@ static bool take_or_enter(struct near_sem *s, struct near__waiter *w, enum taker
 	if (as == DESIGNATED_WAKER && b->waking == s)
 		b->waking = NULL;
 	taken = take_or_announce(s, as, &word);
-	*ns = reliance(b, s, word);
+	*ns = sem_reliance(b, s, word);
 	if (!taken && as == DESIGNATED_WAKER)
 		near__lot_insert(b, w);
 	else if (!taken)
@@ -161,7 +161,7 @@ static int take_after_sleeping(struct near_sem *s, struct near__waiter *w,
 			r = 0;
 		as = DESIGNATED_WAKER;
 	}
-	return r && take(s, INSISTING) ? 0 : r;
+	return r && sem_take(s, INSISTING) ? 0 : r;
 }
 
 static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)
@@ -170,10 +170,10 @@ static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)
 	int r = 0;
 
 	near__pause_for(FIRST_PAUSE_NS);
-	if (take(s, ARRIVING) || NEAR__SPIN_UNTIL(take(s, ARRIVING)))
+	if (sem_take(s, ARRIVING) || NEAR__SPIN_UNTIL(sem_take(s, ARRIVING)))
 		return 0;
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
-	if (!NEAR__YIELD_UNTIL(take(s, ARRIVING)))
+	if (!NEAR__YIELD_UNTIL(sem_take(s, ARRIVING)))
 		r = take_after_sleeping(s, &w, timeout);
 	if (!r)
 		NEAR__TSAN_ACQUIRE(s);
@@ -186,18 +186,18 @@ int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *de
 	struct near__timeout timeout;
 	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	if (r || take(s, ARRIVING))
+	if (r || sem_take(s, ARRIVING))
 		return r;
 	return wait_slow(s, &timeout);
 }
 
 void near_sem_wait(struct near_sem *s)
 {
-	if (!take(s, ARRIVING))
+	if (!sem_take(s, ARRIVING))
 		wait_slow(s, &NEAR__NO_TIMEOUT);
 }
 
-static unsigned count(const struct near__waiter *taken, const void *s)
+static unsigned taken_count(const struct near__waiter *taken, const void *s)
 {
 	unsigned n = 0;
 
@@ -208,7 +208,7 @@ static unsigned count(const struct near__waiter *taken, const void *s)
 
 /* Designates as many sleepers as there are units, of this semaphore or (NULL) of all in the
  * bucket. */
-static struct near__waiter *settle(struct near__bucket *b, const void *s)
+static struct near__waiter *sem_settle(struct near__bucket *b, const void *s)
 {
 	struct near__taken taken = {.first = NULL, .end = &taken.first};
 	struct near__waiter *w, *next;
@@ -216,7 +216,7 @@ static struct near__waiter *settle(struct near__bucket *b, const void *s)
 	for (w = b->first; w; w = next) {
 		next = w->next;
 		if (w->space != NEAR__SPACE_SEM || (s && w->address != s) ||
-		    near_sem_read(w->address) <= count(taken.first, w->address))
+		    near_sem_read(w->address) <= taken_count(taken.first, w->address))
 			continue;
 		near__lot_take_into(&taken, b, w);
 		b->waking = w->address;
@@ -252,8 +252,8 @@ static struct near__waiter *take_sleeper(struct near__bucket *b, const struct ne
 	return w;
 }
 
-/* Adds a unit. Release: pairs with the acquire in take and take_or_announce. */
-static int add(struct near_sem *s, uint32_t cleared, uint32_t set)
+/* Adds a unit. Release: pairs with the acquire in sem_take and take_or_announce. */
+static int sem_add(struct near_sem *s, uint32_t cleared, uint32_t set)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
@@ -266,7 +266,7 @@ static int add(struct near_sem *s, uint32_t cleared, uint32_t set)
 
 /* Wakes a designated waker; and if it was not asleep, the next sleeper, if there still is a unit.
  * Accesses the semaphore only if a thread is in the queue. */
-static void wake(const struct near_sem *s, struct near__waiter *w)
+static void sem_wake(const struct near_sem *s, struct near__waiter *w)
 {
 	while (!near__lot_wake(w)) {
 		struct near__bucket *b = near__lot_lock(s);
@@ -289,10 +289,10 @@ static int add_and_designate(struct near_sem *s)
 	bool reserves;
 	struct near__waiter *w = take_sleeper(b, s, &reserves);
 	uint32_t cleared = near__lot_first(b, s, NEAR__SPACE_SEM) ? 0 : SLEEPERS;
-	int r = add(s, cleared, reserves ? RESERVED : 0);
+	int r = sem_add(s, cleared, reserves ? RESERVED : 0);
 
 	near__lot_unlock(b);
-	wake(s, w);
+	sem_wake(s, w);
 	return r;
 }
 
@@ -303,10 +303,11 @@ int near_sem_post(struct near_sem *s)
 	NEAR__TSAN_RELEASE(s);
 	do {
 		if (seen & SLEEPERS)
-			return near__lot_defer(s, settle) ? add(s, 0, 0) : add_and_designate(s);
+			return near__lot_defer(s, sem_settle) ? sem_add(s, 0, 0)
+							      : add_and_designate(s);
 		if (units_of(seen) == NEAR_SEM_MAX)
 			return -EOVERFLOW;
-		/* Release: pairs with the acquire in take and take_or_announce. */
+		/* Release: pairs with the acquire in sem_take and take_or_announce. */
 	} while (!NEAR__CAS(&s->word, &seen, seen + UNIT, __ATOMIC_RELEASE));
 	return 0;
 }

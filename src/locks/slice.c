@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Extensions of a time slice for lock holders. */
 #define _GNU_SOURCE
-#include "slice.h"
+#include "locks/slice.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ struct slice_ctrl {
 };
 _Static_assert(sizeof(struct slice_ctrl) == sizeof(((struct near__area *)0)->slice_ctrl), "slice");
 
-static volatile struct slice_ctrl *ctrl(void)
+static volatile struct slice_ctrl *slice_control(void)
 {
 	return (volatile struct slice_ctrl *)&near__self.area->slice_ctrl;
 }
@@ -60,7 +60,7 @@ bool near__slice_begin(void)
 	if (s->state != NEAR__SLICE_ABLE)
 		return false;
 	s->requested = true;
-	ctrl()->request = 1;
+	slice_control()->request = 1;
 	return true;
 }
 
@@ -72,8 +72,8 @@ bool near__slice_end_requested(void)
 	if (near__self.state != NEAR__LIVE)
 		return false;
 	near__locks_thread_peek()->slice.requested = false;
-	ctrl()->request = 0;
-	granted = ctrl()->granted;
+	slice_control()->request = 0;
+	granted = slice_control()->granted;
 	if (granted)
 		syscall(SYS_RSEQ_SLICE_YIELD);
 	errno = saved;
@@ -82,7 +82,7 @@ bool near__slice_end_requested(void)
 
 /* A child inherits the request of the thread that forked. The state is this copy's of the library,
  * so each copy registers its handler. */
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void slice_watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, near__slice_end);
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "state.h"
+#include "locks/locks_state.h"
 
 enum near__slice_state { NEAR__SLICE_UNKNOWN, NEAR__SLICE_ABLE, NEAR__SLICE_UNABLE };
 

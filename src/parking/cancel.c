@@ -14,8 +14,8 @@
 
 #include <errno.h>
 
-#include "cancel.h"
-#include "lot.h"
+#include "parking/cancel.h"
+#include "parking/lot.h"
 
 /* Futexes that are woken after the lock is released. */
 #define BATCH 16

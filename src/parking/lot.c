@@ -31,15 +31,16 @@
  * - A signal handler in the child of a fork, before the queues are empty: a thread is in a section
  *   from the last prepare handler to the first child handler, since these are registered early. */
 #define _GNU_SOURCE
-#include "lot.h"
+#include <errno.h>
+#include "parking/lot.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "ground/block.h"
-#include "ground/fork.h"
-#include "ground/unique.h"
-#include "ground/valgrind.h"
+#include "base/block.h"
+#include "base/fork.h"
+#include "base/unique.h"
+#include "base/valgrind.h"
 
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot");
@@ -120,7 +121,7 @@ static size_t settle_one(struct near__bucket *b, const void *address)
 
 /* A handler that runs between two sections need not defer; what one defers in a section, the next
  * iteration finds. */
-static __attribute__((noinline)) void settle(void)
+static __attribute__((noinline)) void lot_settle(void)
 {
 	while (__atomic_exchange_n(&near__more.lot_defers, 0, __ATOMIC_RELAXED)) {
 		struct lot_thread *mine = lot_thread_peek();
@@ -144,10 +145,10 @@ static void leave_section(void)
 	volatile uint8_t *defers = &near__more.lot_defers;
 
 	if (has_left_section() && NEAR__UNLIKELY(*defers))
-		settle();
+		lot_settle();
 }
 
-/* Handlers can interrupt each other here, but not settle(): the thread is in a section. */
+/* Handlers can interrupt each other here, but not lot_settle(): the thread is in a section. */
 bool near__lot_defer(const void *address, near__lot_deferred *how)
 {
 	struct lot_thread *mine;
@@ -202,7 +203,7 @@ void near__lot_unlock_both(struct near__bucket *locked[2])
 	leave_section();
 }
 
-static struct near__waiter *find(struct near__waiter *w, const void *address, uint32_t space)
+static struct near__waiter *waiter_find(struct near__waiter *w, const void *address, uint32_t space)
 {
 	while (w && (w->address != address || w->space != space))
 		w = w->next;
@@ -211,16 +212,16 @@ static struct near__waiter *find(struct near__waiter *w, const void *address, ui
 
 struct near__waiter *near__lot_first(struct near__bucket *b, const void *address, uint32_t space)
 {
-	return find(b->first, address, space);
+	return waiter_find(b->first, address, space);
 }
 
 struct near__waiter *near__lot_next(const struct near__waiter *w)
 {
-	return find(w->next, w->address, w->space);
+	return waiter_find(w->next, w->address, w->space);
 }
 
 /* Relaxed: no waker can find the waiter yet. */
-static void reset(struct near__waiter *w)
+static void waiter_reset(struct near__waiter *w)
 {
 	__atomic_store_n(&w->word, 0, __ATOMIC_RELAXED);
 	w->token = 0;
@@ -237,7 +238,7 @@ static void link_last(struct near__bucket *b, struct near__waiter *w)
 
 void near__lot_append(struct near__bucket *b, struct near__waiter *w)
 {
-	reset(w);
+	waiter_reset(w);
 	link_last(b, w);
 }
 
@@ -251,7 +252,7 @@ void near__lot_insert(struct near__bucket *b, struct near__waiter *w)
 		near__lot_append(b, w);
 		return;
 	}
-	reset(w);
+	waiter_reset(w);
 	w->next = later;
 	w->prev = later->prev;
 	*(later->prev ? &later->prev->next : &b->first) = w;
@@ -323,7 +324,7 @@ bool near__lot_wake(struct near__waiter *w)
 
 	uint32_t *word = &w->word; /* after the exchange, w may be gone: only its address is used */
 
-	/* Release: pairs with the acquire in word_of (lot_sleep.c). */
+	/* Release: pairs with the acquire in waiter_word. */
 	return __atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP &&
 	       near__futex_wake(word, 1, false);
 }
@@ -356,7 +357,7 @@ struct near__group near__lot_take_group(struct near__bucket *b, const void *addr
 		near__lot_take(b, w);
 		group.any = true;
 		NEAR__TSAN_RELEASE(&w->word);
-		/* Release: pairs with the acquire in word_of (lot_sleep.c). From here on the waiter
+		/* Release: pairs with the acquire in waiter_word. From here on the waiter
 		 * may be gone. Not a store: helgrind reports those. */
 		__atomic_fetch_or(&w->word, NEAR__WOKEN, __ATOMIC_RELEASE);
 	}
@@ -369,7 +370,7 @@ void near__lot_wake_group(struct near__bucket *b, const struct near__group *take
 	near__lot_wake_all(taken->others);
 	if (!taken->any)
 		return;
-	/* Release: pairs with the acquire in group_sleep (lot_sleep.c). */
+	/* Release: pairs with the acquire in group_sleep. */
 	__atomic_fetch_add(&b->group, 1, __ATOMIC_RELEASE);
 	near__futex_wake(&b->group, INT_MAX, false);
 }
@@ -389,12 +390,12 @@ static void forget_parent(void)
 }
 
 /* Early, so that in a child the handlers of programs that use locks run later. */
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void lot_watch_forks(void)
 {
 	near__fork_register(&near__lot.watches_forks, enter_section, leave_section, forget_parent);
 }
 
-NEAR__BEFORE_PROGRAM static void ignore_races(void)
+NEAR__BEFORE_PROGRAM static void lot_ignore_races(void)
 {
 	near__valgrind_ignore(&near__lot, sizeof(near__lot));
 }

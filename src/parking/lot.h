@@ -18,10 +18,12 @@
 #define NEARCPU_LOT_H
 
 #include <nearcpu/park.h>
+#include <nearcpu/thrsleep.h>
 
-#include "cancel.h"
-#include "kernel/internal.h"
-#include "timeout.h"
+#include "base/futex.h"
+#include "kernel/kernel.h"
+#include "parking/cancel.h"
+#include "parking/timeout.h"
 
 /* A namespace of addresses: near_park, near_thrsleep and a mutex at one address are independent. */
 enum near__space {
@@ -72,7 +74,7 @@ enum near__waiter_word {
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
-	uint32_t hold_time; /* of the mutexes in this bucket, see locks/hold_time.h */
+	uint32_t hold_time; /* of the mutexes in this bucket, see locks/tuning.h */
 	uint32_t group;     /* how often near__lot_wake_group woke sleepers of this bucket */
 	const void *waking; /* a semaphore, see locks/sem.c */
 	/* The last address that near__lot_note_handover was called for, and when (CLOCK_MONOTONIC
@@ -191,5 +193,10 @@ int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t);
 #define NEAR__RESERVED_NS 1000000 /* while that thread has a reservation */
 #define NEAR__RELIANCE_NS 10000000
 int near__lot_sleep_for(struct near__waiter *w, const struct near__timeout *t, int64_t ns);
+
+/* Sleeps while *word is `value`, without a queue. 0: the caller is to load the word again;
+ * -ETIMEDOUT; -EINTR if the wait is interruptible. `shared`: the word is in memory that processes
+ * share. */
+int near__futex_wait(uint32_t *word, uint32_t value, const struct near__timeout *t, bool shared);
 
 #endif

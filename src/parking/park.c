@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "lot.h"
-#include "ground/valgrind.h"
+#include "base/valgrind.h"
+#include "parking/lot.h"
 
 /* Programs change the word that they park on by atomics, which valgrind's tools report as races. */
 #define WORD 4
@@ -33,7 +33,6 @@ int near_park(const void *address, struct near_park *p)
 
 	if (r)
 		return r;
-	timeout.interruptible |= p->interruptible;
 	near__valgrind_ignore(address, WORD);
 	b = near__lot_lock(address);
 	go_on = !p->validate || p->validate(p->arg);
@@ -58,20 +57,20 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 	struct near__waiter *w = near__lot_first(locked[0], address, NEAR__SPACE_PARK), *next;
 
 	for (; w; w = next) {
-		enum near_choice choice = NEAR_CHOOSE;
+		enum near_park_choice choice = NEAR_PARK_CHOOSE;
 
 		next = near__lot_next(w);
 		if (found->woken == u->wake && found->requeued == requeue)
-			choice = NEAR_STOP;
+			choice = NEAR_PARK_STOP;
 		else if (u->choose)
 			choice = u->choose(u->arg, w->mark);
-		found->more |= choice != NEAR_CHOOSE;
-		if (choice == NEAR_STOP)
+		found->more |= choice != NEAR_PARK_CHOOSE;
+		if (choice == NEAR_PARK_STOP)
 			return;
-		if (choice == NEAR_CHOOSE && found->woken < u->wake) {
+		if (choice == NEAR_PARK_CHOOSE && found->woken < u->wake) {
 			near__lot_take_into(t, locked[0], w);
 			found->woken++;
-		} else if (choice == NEAR_CHOOSE) {
+		} else if (choice == NEAR_PARK_CHOOSE) {
 			near__lot_move(locked[0], locked[1], w, u->to, NEAR__SPACE_PARK);
 			found->requeued++;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ends a wait besides a wake-up, and the futex calls that obey it. */
+/* What ends a wait besides a wake-up. */
 #ifndef NEARCPU_TIMEOUT_H
 #define NEARCPU_TIMEOUT_H
 
@@ -36,12 +36,5 @@ int near__timeout_set(struct near__timeout *t, clockid_t clock, const struct tim
 
 /* The clock's time in ns; -1 where there is no such clock. */
 int64_t near__now(clockid_t clock);
-
-/* Sleeps while *word is `value`. 0: the caller is to load the word again; -ETIMEDOUT; -EINTR if the
- * wait is interruptible. `shared`: the word is in memory that processes share. */
-int near__futex_wait(uint32_t *word, uint32_t value, const struct near__timeout *t, bool shared);
-
-/* Wakes n sleepers at most. Returns how many. */
-int near__futex_wake(uint32_t *word, int n, bool shared);
 
 #endif

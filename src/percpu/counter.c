@@ -5,14 +5,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "base/clock.h"
+#include "percpu/percpu.h"
 
 #define LONGEST_TICK_NS 10000000u /* of any kernel */
 
 int near_counter_init(struct near_counter *c)
 {
 	void *p;
-	int r = near_percpu_alloc(&p, sizeof(int64_t), sizeof(int64_t));
+	int r = near_percpu_alloc(sizeof(int64_t), sizeof(int64_t), &p);
 
 	if (r)
 		return r;
@@ -29,16 +30,15 @@ void near_counter_destroy(struct near_counter *c)
 
 void near__counter_add_slow(int64_t *p, int64_t n)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES && near__slot_open(p) != NEAR__NO_SLOT; i++)
-		if (near__counter_try_add(p, n))
-			return;
+	if (NEAR__TRY(near__slot_open(p) != NEAR__NO_SLOT, near__counter_try_add(p, n)))
+		return;
 	/* Relaxed: a counter orders nothing. Sequences never write this copy. */
 	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
 }
 
 /* Sequences write their slots by plain stores of eight aligned bytes, so a load sees whole values.
  * Unsigned: sums wrap. */
-static uint64_t sum(const struct near_counter *c)
+static uint64_t counter_sum(const struct near_counter *c)
 {
 	uint64_t total = 0;
 
@@ -54,7 +54,7 @@ int64_t near_counter_read(const struct near_counter *c)
 {
 	uint64_t base = (uint64_t)__atomic_load_n(&c->base, __ATOMIC_ACQUIRE);
 
-	return (int64_t)(sum(c) - base);
+	return (int64_t)(counter_sum(c) - base);
 }
 
 /* The slots are never cleared: a store from here could lose an add. The base moves up to the sum
@@ -64,7 +64,7 @@ int64_t near_counter_reset(struct near_counter *c)
 	int64_t base = __atomic_load_n(&c->base, __ATOMIC_ACQUIRE), now;
 
 	do
-		now = (int64_t)sum(c);
+		now = (int64_t)counter_sum(c);
 	while (!__atomic_compare_exchange_n(&c->base, &base, now, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE));
 	/* A count that was cached before differs from the new one by the result. */
@@ -75,10 +75,7 @@ int64_t near_counter_reset(struct near_counter *c)
 /* Never 0: a stamp of 0 means that nothing is cached. */
 static uint64_t coarse_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + 1;
+	return near__clock_ns(CLOCK_MONOTONIC_COARSE) + 1;
 }
 
 /* How far the coarse clock may lag: it steps at the kernel's tick, so a count can be older than its
@@ -93,7 +90,7 @@ static uint64_t tick_ns(void)
 		return known;
 	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t))
 		return LONGEST_TICK_NS;
-	known = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	known = near__nanoseconds(t);
 	__atomic_store_n(&tick, known, __ATOMIC_RELAXED);
 	return known;
 }

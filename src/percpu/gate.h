@@ -31,10 +31,10 @@
  *   time if that must not happen during a change (refcount).
  * - A signal handler in the closer: finds its gate closed like any thread, and takes the fallback.
  *   It must not close gates itself.
- * - fork: the prepare handler takes near__gates_lock, so no gate is closed for the time of a change
- *   in the child; but the only thread of a process, whose signal handler forks, goes on with its
- *   change in the child. A child made by a bare clone() finds closed gates closed for ever: it
- *   takes the fallback.
+ * - fork: the prepare handler takes near__gates_lock, so the child finds no gate closed for a
+ *   change. The exception is the only thread of a process: if its signal handler forks during a
+ *   change, the child completes that change. A child made by a bare clone() finds closed gates
+ *   closed for ever: it takes the fallback.
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
  *   others: the fence is that of the address space.
  * - A vfork child that is killed while it holds the lock leaves it held, in its parent's memory,
@@ -57,7 +57,7 @@
 #ifndef NEARCPU_GATE_H
 #define NEARCPU_GATE_H
 
-#include "internal.h"
+#include "percpu/percpu.h"
 
 static inline void near__gates_lock(void)
 {

@@ -6,16 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "percpu/region.h"
+#include "base/reserved.h"
+#include "region/region.h"
 
 #define ABOUT_EXACT_SUM 1u
 
-static int configure(struct near_histogram *h, const struct near_histogram_options *o)
+static int histogram_configure(struct near_histogram *h, const struct near_histogram_options *o)
 {
 	uint64_t max = o && o->max ? o->max : UINT64_MAX;
-	struct near_snapshot all = {.max = UINT64_MAX};
+	struct near_histogram_snapshot all = {.max = UINT64_MAX};
 
 	memset(h, 0, sizeof(*h));
+	if (o && !NEAR__RESERVED_ARE_ZERO(o))
+		return -EINVAL;
 	h->precision = o && o->precision ? o->precision : NEAR_HISTOGRAM_PRECISION;
 	h->exact_sum = o && o->exact_sum;
 	if (h->precision > NEAR_HISTOGRAM_MAX_PRECISION)
@@ -23,7 +26,7 @@ static int configure(struct near_histogram *h, const struct near_histogram_optio
 	h->linear = (uint64_t)1 << h->precision;
 	h->buckets = (uint32_t)near__histogram_bucket(max, h->precision, h->linear) + 1;
 	all.precision = h->precision;
-	h->max = near_snapshot_bucket(&all, h->buckets - 1).high;
+	h->max = near_histogram_snapshot_bucket(&all, h->buckets - 1).high;
 	h->buckets += h->max < UINT64_MAX;
 	return 0;
 }
@@ -42,12 +45,12 @@ static uint64_t inline_end(const struct near_histogram *h)
 
 int near_histogram_init(struct near_histogram *h, const struct near_histogram_options *options)
 {
-	int err = configure(h, options);
+	int err = histogram_configure(h, options);
 	void *p;
 
 	if (err)
 		return err;
-	err = near_percpu_alloc(&p, words_of(h) * sizeof(int64_t), NEAR__CACHE_LINE);
+	err = near_percpu_alloc(words_of(h) * sizeof(int64_t), NEAR__CACHE_LINE, &p);
 	if (err)
 		return err;
 	h->p = p;
@@ -57,7 +60,7 @@ int near_histogram_init(struct near_histogram *h, const struct near_histogram_op
 }
 
 /* What the directory has about it. */
-static void describe(const struct near_histogram *h, struct near_region_object *o)
+static void histogram_describe(const struct near_histogram *h, struct near_region_object *o)
 {
 	o->kind = NEAR_REGION_HISTOGRAM;
 	o->flags = 0;
@@ -68,16 +71,17 @@ static void describe(const struct near_histogram *h, struct near_region_object *
 	o->about[3] = 0;
 }
 
-static void use(struct near_histogram *h, const struct near_region *r, uint64_t offset)
+static void use_region(struct near_histogram *h, const struct near_region *r, uint64_t offset)
 {
-	h->bases = (int64_t *)(r->common + offset);
+	h->bases = (int64_t *)(r->base + offset);
 	h->region = *r;
 	h->region_end = inline_end(h);
 }
 
-int near_histogram_use(struct near_histogram *h, const struct near_region *r,
-		       const struct near_region_object *o)
+int near_histogram_open_object(struct near_histogram *h, const struct near_region *r,
+			       const struct near_region_object *o)
 {
+	static const char reason[] = "the object is no histogram";
 	struct near_histogram_options options = {
 		.precision = o->about[0] <= NEAR_HISTOGRAM_MAX_PRECISION ? (unsigned)o->about[0]
 									 : 0,
@@ -85,28 +89,31 @@ int near_histogram_use(struct near_histogram *h, const struct near_region *r,
 		.max = o->about[1]};
 	struct near_region_object right;
 
-	if (configure(h, &options))
-		return -EINVAL;
-	describe(h, &right);
+	if (histogram_configure(h, &options))
+		return near__reason_set(r, -EINVAL, reason);
+	histogram_describe(h, &right);
 	if (o->kind != right.kind || o->flags != right.flags || o->size != right.size ||
 	    memcmp(o->about, right.about, sizeof(right.about)) != 0)
-		return -EINVAL;
-	use(h, r, o->offset);
+		return near__reason_set(r, -EINVAL, reason);
+	use_region(h, r, o->offset);
 	return 0;
 }
 
-int near_histogram_define(struct near_histogram *h, struct near_region *r, const char *name,
-			  const char *labels, const struct near_histogram_options *options)
+int near_histogram_open(struct near_histogram *h, const struct near_region *r, const char *name,
+			const char *labels, const struct near_histogram_options *options)
 {
 	struct near_region_object o = {.name = name, .labels = labels};
-	int err = configure(h, options);
+	int err = histogram_configure(h, options);
 
 	if (err)
-		return err;
-	describe(h, &o);
-	err = near_region_define(r, &o);
+		return near__reason_set(
+			r, err,
+			"a histogram has a precision of at most 10, and its options "
+			"reserved words of 0");
+	histogram_describe(h, &o);
+	err = near_region_open_object(r, &o);
 	if (err == 0)
-		use(h, r, o.offset);
+		use_region(h, r, o.offset);
 	return err;
 }
 
@@ -158,7 +165,7 @@ static const uint64_t *next_copy(const struct near_histogram *h, unsigned *slot)
 
 	if (h->p)
 		return near_percpu_next(h->p, slot) ? near_percpu_at(h->p, *slot) : NULL;
-	offset = (uint64_t)((char *)h->bases - h->region.common);
+	offset = (uint64_t)((char *)h->bases - h->region.base);
 	return near_region_next(&h->region, slot)
 		       ? (const uint64_t *)near_region_at(&h->region, *slot, offset)
 		       : NULL;
@@ -188,8 +195,8 @@ static uint64_t move_base(const struct near_histogram *h, size_t word, int64_t b
 }
 
 /* Each bucket, and the sum, is as exact as a near_counter. The bases are loaded first, by an
- * acquire: what a reset took away is then not missing from the sums. They are made by the first
- * reset; the acquire of their address pairs with the release in make_bases. */
+ * acquire: what a reset took away is then not missing from the sums. The first reset makes the
+ * bases; the acquire of their address pairs with the release in make_bases. */
 static void read_words(const struct near_histogram *h, uint64_t *now, uint64_t *base, bool reset)
 {
 	const int64_t *bases = __atomic_load_n(&h->bases, __ATOMIC_ACQUIRE);
@@ -204,10 +211,10 @@ static void read_words(const struct near_histogram *h, uint64_t *now, uint64_t *
 
 /* The sum of the middles of what the buckets have, and how far it may be off. A bucket without an
  * upper bound counts with its least value. */
-static void derive_sum(struct near_snapshot *s)
+static void derive_sum(struct near_histogram_snapshot *s)
 {
 	for (unsigned i = 0; i < s->buckets; i++) {
-		struct near_range r = near_snapshot_bucket(s, i);
+		struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
 		double n = (double)s->counts[i], width = (double)(r.high - r.low);
 		double middle = r.low > s->max ? 0 : width / 2;
 
@@ -232,14 +239,15 @@ static int make_bases(struct near_histogram *h)
 	return 0;
 }
 
-static int take(const struct near_histogram *h, struct near_snapshot *s, bool reset)
+static int histogram_take(const struct near_histogram *h, struct near_histogram_snapshot *s,
+			  bool reset)
 {
 	size_t words = words_of(h);
 
-	*s = (struct near_snapshot){.max = h->max,
-				    .precision = h->precision,
-				    .buckets = h->buckets,
-				    .has_exact_sum = h->exact_sum};
+	*s = (struct near_histogram_snapshot){.max = h->max,
+					      .precision = h->precision,
+					      .buckets = h->buckets,
+					      .has_exact_sum = h->exact_sum};
 	s->counts = malloc(2 * words * sizeof(*s->counts));
 	if (!s->counts)
 		return -ENOMEM;
@@ -253,16 +261,16 @@ static int take(const struct near_histogram *h, struct near_snapshot *s, bool re
 	return 0;
 }
 
-int near_histogram_read(const struct near_histogram *h, struct near_snapshot *s)
+int near_histogram_read(const struct near_histogram *h, struct near_histogram_snapshot *s)
 {
-	return take(h, s, false);
+	return histogram_take(h, s, false);
 }
 
-int near_histogram_reset(struct near_histogram *h, struct near_snapshot *s)
+int near_histogram_reset(struct near_histogram *h, struct near_histogram_snapshot *s)
 {
 	int err = make_bases(h);
 
 	if (err)
 		memset(s, 0, sizeof(*s));
-	return err ? err : take(h, s, true);
+	return err ? err : histogram_take(h, s, true);
 }

@@ -6,9 +6,9 @@
  *              ^ aligned to 1 MiB
  *
  * Each slot begins with a state word: 0 not opened, 1 open, or NEAR__OPEN_FALLBACK. A sequence
- * compares it with 1, so that fallback slots turn it away, and slot N too, whose number a thread
- * has that is not live. Everything is mapped readable from the start, which commits nothing and is
- * not charged; a slot becomes writable when it is opened.
+ * fails unless it is 1. Fallback slots and slot N, the number of every thread that is not live,
+ * therefore fail the check. Everything is mapped readable from the start, which commits nothing and
+ * is not charged; a slot becomes writable when it is opened.
  *
  * Objects are at multiples of their size; a bit of each in the header records that it is allocated.
  * No free list runs through the objects: it would touch the memory of a slot, perhaps of another
@@ -20,12 +20,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/bits.h"
+#include "base/page.h"
+#include "base/roots.h"
+#include "base/topology.h"
+#include "base/valgrind.h"
 #include "kernel/hint.h"
-#include "internal.h"
-#include "ground/page.h"
-#include "ground/roots.h"
-#include "ground/topology.h"
-#include "ground/valgrind.h"
+#include "percpu/percpu.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
 #define HEADER ((size_t)64 << 10) /* a multiple of any system's page */
@@ -99,7 +100,7 @@ static bool make_writable(struct near__arena *a, unsigned slot)
 {
 	if (mprotect(state_of(a, slot), STRIDE, PROT_READ | PROT_WRITE))
 		return false;
-	__atomic_fetch_or(&a->used[slot / 64], (uint64_t)1 << slot % 64, __ATOMIC_RELEASE);
+	NEAR__BIT_SET(a->used, slot, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -108,7 +109,7 @@ static bool make_writable(struct near__arena *a, unsigned slot)
  * three architectures make a store visible to all other CPUs at one time, so that this holds
  * although the sequence reads the state word with a plain load.) Two threads may open a slot at the
  * same time: they do the same. */
-static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
+static bool arena_open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 {
 	uint32_t *word = state_of(a, slot);
 	int saved = errno;
@@ -133,13 +134,13 @@ static void prepare_header(struct near__arena *a, unsigned class, unsigned slots
 	a->class = class;
 	a->object_size = class_size(class);
 	a->slots = slots;
-	a->words = (uint32_t)((limit + 63) / 64);
+	a->words = (uint32_t)near__bit_words(limit);
 	a->used = a->bits + a->words;
-	a->cursor = (uint32_t *)(a->used + (slots + 63) / 64);
+	a->cursor = (uint32_t *)(a->used + near__bit_words(slots));
 	for (size_t k = 0; k < first; k++)
-		a->bits[k / 64] |= (uint64_t)1 << k % 64;
+		near__bit_set(a->bits, k);
 	for (size_t k = limit; k < (size_t)a->words * 64; k++)
-		a->bits[k / 64] |= (uint64_t)1 << k % 64;
+		near__bit_set(a->bits, k);
 }
 
 static size_t header_need(unsigned class, unsigned slots)
@@ -202,7 +203,7 @@ int near__percpu_alloc_whole(void **out, size_t size)
 
 /* Takes a free object: its index, or NOTHING. Acquire pairs with the release in near_percpu_free:
  * the copies are seen cleared. */
-static uint32_t take(struct near__arena *a, unsigned cpu)
+static uint32_t arena_take(struct near__arena *a, unsigned cpu)
 {
 	uint32_t start = __atomic_load_n(&a->cursor[cpu], __ATOMIC_RELAXED);
 
@@ -255,7 +256,7 @@ static int check_request(size_t size, size_t align)
 	return size > NEAR_PERCPU_MAX_SIZE || align > NEAR_PERCPU_MAX_ALIGN ? -E2BIG : 0;
 }
 
-int near_percpu_alloc(void **out, size_t size, size_t align)
+int near_percpu_alloc(size_t size, size_t align, void **out)
 {
 	int r = check_request(size, align), saved = errno;
 	struct near__arena *a;
@@ -271,7 +272,7 @@ int near_percpu_alloc(void **out, size_t size, size_t align)
 	c = &near__percpu.classes[class];
 	for (;;) {
 		a = __atomic_load_n(&c->current, __ATOMIC_ACQUIRE);
-		k = a ? take(a, near__hint()) : NOTHING;
+		k = a ? arena_take(a, near__hint()) : NOTHING;
 		if (k != NOTHING)
 			break;
 		r = next_arena(c, class, a);
@@ -311,7 +312,7 @@ static uint64_t bit_of(struct near__arena *a, const void *p, uint64_t **word)
 	if (a->mark != (MARK ^ (uintptr_t)a))
 		die_of_bad_free();
 	k = (size_t)((const char *)p - base_of(a)) / a->object_size;
-	bit = (uint64_t)1 << k % 64;
+	bit = near__bit_of(k);
 	*word = &a->bits[k / 64];
 	if ((const char *)p != base_of(a) + k * a->object_size || k * a->object_size < STATE_SIZE ||
 	    !(__atomic_load_n(*word, __ATOMIC_RELAXED) & bit))
@@ -340,16 +341,7 @@ bool near_percpu_next(const void *p, unsigned *slot)
 {
 	const struct near__arena *a = arena_of(p);
 
-	for (unsigned s = *slot; s < a->slots; s = (s | 63) + 1) {
-		/* Pairs with open_slot. */
-		uint64_t bits = __atomic_load_n(&a->used[s / 64], __ATOMIC_ACQUIRE) >> s % 64;
-
-		if (bits) {
-			*slot = s + (unsigned)__builtin_ctzll(bits);
-			return true;
-		}
-	}
-	return false;
+	return near__bit_next(a->used, a->slots, slot); /* pairs with arena_open_slot */
 }
 
 bool near_percpu_is_fallback(unsigned slot)
@@ -361,7 +353,7 @@ void *near_percpu_fallback(void *p)
 {
 	unsigned slot = near__first_fallback() + near__hint();
 
-	if (!open_slot(arena_of(p), slot, NEAR__OPEN_FALLBACK))
+	if (!arena_open_slot(arena_of(p), slot, NEAR__OPEN_FALLBACK))
 		slot = near__first_fallback();
 	return near_percpu_at(p, slot);
 }
@@ -369,7 +361,7 @@ void *near_percpu_fallback(void *p)
 /* A number beyond what this machine can have: a process restored on a larger one. */
 bool near__slot_open_at(const void *p, uint32_t slot)
 {
-	return slot < near__process.slots && open_slot(arena_of(p), slot, NEAR__OPEN);
+	return slot < near__process.slots && arena_open_slot(arena_of(p), slot, NEAR__OPEN);
 }
 
 uint32_t near__slot_open_own(const void *p)

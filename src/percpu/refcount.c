@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "gate.h"
-#include "internal.h"
+#include "percpu/gate.h"
+#include "percpu/percpu.h"
 
 #define BIAS ((int64_t)1 << 62)
 
@@ -25,7 +25,7 @@ int near_refcount_init(struct near_refcount *r, void (*release)(struct near_refc
 {
 	void *p;
 	size_t size = sizeof(struct near__gated_count);
-	int e = near_percpu_alloc(&p, size, size);
+	int e = near_percpu_alloc(size, size, &p);
 
 	if (e)
 		return e;
@@ -87,13 +87,12 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 /* Counts n in a slot or a fallback word. False: use `exact`. */
 static bool add_per_cpu(struct near_refcount *r, int64_t n)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES && near__gated_open_local(r->p, is_per_cpu, r); i++)
-		if (near__add_behind_gate(r->p, n))
-			return true;
-	return add_to_fallback(r, n);
+	return NEAR__TRY(near__gated_open_local(r->p, is_per_cpu, r),
+			 near__add_behind_gate(r->p, n)) ||
+	       add_to_fallback(r, n);
 }
 
-static void release(struct near_refcount *r)
+static void refcount_release(struct near_refcount *r)
 {
 	NEAR__TSAN_ACQUIRE(r);
 	if (r->release)
@@ -108,7 +107,7 @@ static void add_exact(struct near_refcount *r, int64_t n)
 	if (now < 0)
 		near__die("near_refcount_put: more references put than were taken");
 	if (now == 0)
-		release(r);
+		refcount_release(r);
 }
 
 void near__refcount_get_slow(struct near_refcount *r)
@@ -169,7 +168,7 @@ static int64_t close_copies(struct near_refcount *r)
 }
 
 /* Without the lock: a handler of SIGABRT may fork. */
-__attribute__((noreturn, cold)) static void stop(const char *what)
+__attribute__((noreturn, cold)) static void refcount_stop(const char *what)
 {
 	near__gates_unlock();
 	near__die(what);
@@ -181,7 +180,7 @@ void near_refcount_kill(struct near_refcount *r)
 
 	near__gates_lock();
 	if (r->mode != PER_CPU)
-		stop("near_refcount_kill: already killed");
+		refcount_stop("near_refcount_kill: already killed");
 	__atomic_store_n(&r->mode, KILLED, __ATOMIC_RELEASE);
 	total = close_copies(r);
 	near__gates_unlock();
@@ -194,7 +193,7 @@ void near_refcount_revive(struct near_refcount *r)
 {
 	near__gates_lock();
 	if (r->mode != KILLED)
-		stop("near_refcount_revive: not killed");
+		refcount_stop("near_refcount_revive: not killed");
 	__atomic_fetch_add(&r->exact, BIAS + 1, __ATOMIC_ACQ_REL);
 	near__gated_reopen(r->p);
 	for (unsigned s = near__first_fallback(); near_percpu_next(r->p, &s); s++)

@@ -7,9 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "gate.h"
-#include "internal.h"
-#include "ground/tsan.h"
+#include "base/clock.h"
+#include "base/tsan.h"
+#include "percpu/gate.h"
+#include "percpu/percpu.h"
 
 #define STEAL_INTERVAL_NS 1000000u
 /* Of a stolen list the thief keeps half, at most this many; the rest goes to a fallback list, where
@@ -28,7 +29,7 @@ _Static_assert(offsetof(struct copy, gate) == 8, "the sequences in stack.h");
 int near_stack_init(struct near_stack *s)
 {
 	void *p;
-	int r = near_percpu_alloc(&p, sizeof(struct copy), sizeof(struct copy));
+	int r = near_percpu_alloc(sizeof(struct copy), sizeof(struct copy), &p);
 
 	if (r)
 		return r;
@@ -49,7 +50,7 @@ static struct copy *copy_of(const struct near_stack *s, unsigned slot)
 }
 
 /* For ThreadSanitizer, which does not see the fences: what is taken in C code was pushed before. */
-static node *taken(node *list)
+static node *list_taken(node *list)
 {
 	for (node *n = list; NEAR__TSAN_HERE && n; n = n->next)
 		NEAR__TSAN_ACQUIRE(n);
@@ -64,7 +65,7 @@ static node *tail_of(node *list)
 }
 
 /* Either may be NULL. `first` alone is walked, and only if `second` is not. */
-static node *concatenate(node *first, node *second)
+static node *list_concatenate(node *first, node *second)
 {
 	if (!first)
 		return second;
@@ -85,11 +86,6 @@ static bool open_own(const struct near_stack *s)
 /* Fallback lists. A push is a CAS. A thread that takes nodes off holds the slot's lock, so that a
  * head cannot leave and come back while a pop is between loading it and the CAS. */
 
-static struct near_lock *pop_lock(unsigned slot)
-{
-	return &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
-}
-
 /* Release pairs with the acquire of the thread that takes the list: the nodes are seen as they were
  * pushed. */
 static void push_fallback(struct near_stack *s, node *first, node *last)
@@ -106,31 +102,34 @@ static void push_fallback(struct near_stack *s, node *first, node *last)
 
 static node *take_fallback_list(struct near_stack *s, unsigned slot)
 {
+	struct copy *c = copy_of(s, slot);
+	struct near_lock *lock = near__pop_lock_of(s->p, c);
 	node *list;
 
-	if (!__atomic_load_n(&copy_of(s, slot)->head, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&c->head, __ATOMIC_RELAXED))
 		return NULL;
-	near_lock_lock(pop_lock(slot));
-	list = __atomic_exchange_n(&copy_of(s, slot)->head, NULL, __ATOMIC_ACQUIRE);
-	near_lock_unlock(pop_lock(slot));
+	near_lock_lock(lock);
+	list = __atomic_exchange_n(&c->head, NULL, __ATOMIC_ACQUIRE);
+	near_lock_unlock(lock);
 	NEAR__WATCHED_ACQUIRE(s->p);
-	return taken(list);
+	return list_taken(list);
 }
 
 static node *pop_fallback_node(struct near_stack *s, unsigned slot)
 {
 	struct copy *c = copy_of(s, slot);
+	struct near_lock *lock = near__pop_lock_of(s->p, c);
 	node *head;
 
 	if (!__atomic_load_n(&c->head, __ATOMIC_RELAXED))
 		return NULL;
-	near_lock_lock(pop_lock(slot));
+	near_lock_lock(lock);
 	head = __atomic_load_n(&c->head, __ATOMIC_ACQUIRE);
 	do
 		NEAR__WATCHED_ACQUIRE(s->p); /* before the node is read */
 	while (head && !__atomic_compare_exchange_n(&c->head, &head, head->next, true,
 						    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
-	near_lock_unlock(pop_lock(slot));
+	near_lock_unlock(lock);
 	return head;
 }
 
@@ -151,15 +150,14 @@ static void put_fallback(struct near_stack *s, node *list)
 	push_fallback(s, list, tail_of(list));
 }
 
-static void put(struct near_stack *s, node *list)
+static void stack_put(struct near_stack *s, node *list)
 {
 	for (node *n = list, *next; NEAR__TSAN_HERE && n; n = next) {
 		next = n->next;
 		NEAR__TSAN_RELEASE(n);
 	}
-	for (int i = 0; i < NEAR_SEQ_TRIES && list && open_own(s); i++)
-		if (near__stack_try_put(s->p, list))
-			return;
+	if (NEAR__TRY(list && open_own(s), near__stack_try_put(s->p, list)))
+		return;
 	if (list)
 		put_fallback(s, list);
 }
@@ -182,15 +180,14 @@ static node *pop_fallback(struct near_stack *s)
 		}
 	}
 	if (live && list)
-		put(s, list->next);
+		stack_put(s, list->next);
 	return list;
 }
 
 void near__stack_push_slow(struct near_stack *s, node *first, node *last)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(s); i++)
-		if (near__stack_try_push(s->p, first, last))
-			return;
+	if (NEAR__TRY(open_own(s), near__stack_try_push(s->p, first, last)))
+		return;
 	push_fallback(s, first, last);
 }
 
@@ -219,7 +216,7 @@ static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 	for (unsigned i = 0; i < n; i++)
 		near__gate_open(&closed[i]->gate);
 	for (unsigned i = 0; i < n; i++)
-		all = concatenate(taken(lists[i]), all);
+		all = list_concatenate(list_taken(lists[i]), all);
 	return all;
 }
 
@@ -228,11 +225,11 @@ static node *take_slots(struct near_stack *s, unsigned first, unsigned end)
 	node *all = NULL;
 
 	while (near_percpu_next(s->p, &first) && first < end)
-		all = concatenate(take_batch(s, &first, end), all);
+		all = list_concatenate(take_batch(s, &first, end), all);
 	return all;
 }
 
-/* The first live slot at or after `from`, around the end, whose list seems not empty; near_slots()
+/* The first live slot whose list seems not empty, from `from` on and around the end; near_slots()
  * if there is none. The load is a hint: the fence comes later. */
 static unsigned choose_victim(struct near_stack *s, unsigned from)
 {
@@ -261,7 +258,7 @@ static node *share_out(struct near_stack *s, node *list)
 	cut->next = NULL;
 	if (ahead)
 		put_fallback(s, ahead);
-	put(s, list->next);
+	stack_put(s, list->next);
 	return list;
 }
 
@@ -289,26 +286,18 @@ node *near_stack_steal(struct near_stack *s)
 	return list ? share_out(s, list) : NULL;
 }
 
-static uint64_t nanoseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Relaxed: the time is a hint, and orders nothing. It is checked before all slots are searched. */
 static bool steal_is_due(struct near_stack *s, uint64_t *last)
 {
 	*last = __atomic_load_n(&s->stolen_at, __ATOMIC_RELAXED);
-	return nanoseconds() - *last >= STEAL_INTERVAL_NS;
+	return near__clock_ns(CLOCK_MONOTONIC) - *last >= STEAL_INTERVAL_NS;
 }
 
 /* True in one thread for each interval. */
 static bool claim_steal(struct near_stack *s, uint64_t last)
 {
-	return __atomic_compare_exchange_n(&s->stolen_at, &last, nanoseconds(), false,
-					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&s->stolen_at, &last, near__clock_ns(CLOCK_MONOTONIC),
+					   false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 node *near__stack_pop_slow(struct near_stack *s)
@@ -343,11 +332,11 @@ node *near_stack_pop_all(struct near_stack *s)
 {
 	node *list = NULL;
 
-	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(s); i++) {
+	NEAR__TRY_WHILE(open_own(s)) {
 		int tried = near__stack_try_pop_all(s->p, &list);
 
 		if (tried == NEAR_SEQ_COMMITTED)
-			return taken(list);
+			return list_taken(list);
 		if (tried == NEAR__EMPTY)
 			break;
 	}
@@ -364,6 +353,6 @@ node *near_stack_drain(struct near_stack *s)
 	all = take_slots(s, 0, near__process.slots);
 	near__gates_unlock();
 	for (unsigned slot = near__first_fallback(); near_percpu_next(s->p, &slot); slot++)
-		all = concatenate(take_fallback_list(s, slot), all);
+		all = list_concatenate(take_fallback_list(s, slot), all);
 	return all;
 }

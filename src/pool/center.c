@@ -2,25 +2,24 @@
 /* The center of a pool: objects that wait for a slot, and where objects begin and end. */
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "ground/futex.h"
-#include "ground/spin.h"
+#include "base/futex.h"
+#include "base/spin.h"
 #include "percpu/gate.h"
 #include "pool/pool.h"
 
 #define AT_ONCE 32 /* slots that are closed together */
 #define PAUSE_NS 100000
 
-static void add(uint64_t *statistic, uint64_t n)
+static void statistic_add(uint64_t *statistic, uint64_t n)
 {
 	__atomic_fetch_add(statistic, n, __ATOMIC_RELAXED); /* orders nothing */
 }
 
-/* Release: pairs with the acquire in collect. A sequence or a lock orders who had an object before,
- * and read or wrote its link then. */
+/* Release: pairs with the acquire in center_collect. A sequence or a lock orders this after the
+ * thread that had an object before, and read or wrote its link then. */
 static void push_returned(struct near__pool *p, const uint64_t *words, unsigned n)
 {
 	uint64_t head = __atomic_load_n(&p->returned, __ATOMIC_RELAXED);
@@ -48,10 +47,11 @@ static bool is_pending(const struct near__pool *p)
 
 /* ---- with the lock ---- */
 
-static unsigned keep(struct near__pool *p, const uint64_t *objects, unsigned n)
+static unsigned center_keep(struct near__pool *p, const uint64_t *objects, unsigned n)
 {
 	/* Relaxed: stored with the lock. The arrays of a scarce pool keep nothing. */
-	size_t room = __atomic_load_n(&p->scarce, __ATOMIC_RELAXED) ? p->options.cap : p->center;
+	size_t room = __atomic_load_n(&p->scarce, __ATOMIC_RELAXED) ? p->options.max_idle
+								    : p->center;
 
 	if (n > room - p->count)
 		n = (unsigned)(room - p->count);
@@ -60,7 +60,7 @@ static unsigned keep(struct near__pool *p, const uint64_t *objects, unsigned n)
 	return n;
 }
 
-static unsigned take(struct near__pool *p, uint64_t *objects, unsigned want)
+static unsigned center_take(struct near__pool *p, uint64_t *objects, unsigned want)
 {
 	unsigned n = want < p->count ? want : (unsigned)p->count;
 
@@ -71,7 +71,7 @@ static unsigned take(struct near__pool *p, uint64_t *objects, unsigned want)
 
 /* Moves what is on `returned` to the center and to the chunks. Returns the objects for which the
  * center has no room: the first, linked as before; 0: none. */
-static uint64_t collect(struct near__pool *p)
+static uint64_t center_collect(struct near__pool *p)
 {
 	uint64_t word = 0, over = 0, next;
 
@@ -82,7 +82,7 @@ static uint64_t collect(struct near__pool *p)
 		next = *near__pool_link(p, word);
 		if (word & NEAR__POOL_RAW) {
 			near__pool_raw_give(p, word & ~NEAR__POOL_RAW);
-		} else if (!keep(p, &word, 1)) {
+		} else if (!center_keep(p, &word, 1)) {
 			*near__pool_link(p, word) = over;
 			over = word;
 		}
@@ -93,7 +93,7 @@ static uint64_t collect(struct near__pool *p)
 /* ---- without the lock ---- */
 
 /* After n objects or their memory were returned. Waits for nothing. */
-static void wake(struct near__pool *p, unsigned n)
+static void center_wake(struct near__pool *p, unsigned n)
 {
 	uint32_t waiters;
 
@@ -109,7 +109,7 @@ static void return_memory(struct near__pool *p, uint64_t *objects, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		objects[i] |= NEAR__POOL_RAW;
 	push_returned(p, objects, n);
-	wake(p, n);
+	center_wake(p, n);
 }
 
 static void end_objects(struct near__pool *p, uint64_t *objects, unsigned n)
@@ -119,9 +119,9 @@ static void end_objects(struct near__pool *p, uint64_t *objects, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		NEAR__TSAN_ACQUIRE((void *)(uintptr_t)objects[i]);
 		if (p->options.destruct)
-			p->options.destruct((void *)(uintptr_t)objects[i], p->options.argument);
+			p->options.destruct((void *)(uintptr_t)objects[i], p->options.arg);
 	}
-	add(&p->destructed, n);
+	statistic_add(&p->destructed, n);
 	return_memory(p, objects, n);
 }
 
@@ -143,7 +143,7 @@ static size_t end_list(struct near__pool *p, uint64_t object)
 void near__pool_settle(struct near__pool *p)
 {
 	while (is_pending(p) && near_lock_try_lock(p->lock)) {
-		uint64_t over = collect(p);
+		uint64_t over = center_collect(p);
 
 		near_lock_unlock(p->lock);
 		end_list(p, over);
@@ -155,14 +155,14 @@ void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n, bool m
 	unsigned kept = n;
 
 	if (near_lock_try_lock(p->lock)) {
-		kept = keep(p, objects, n);
+		kept = center_keep(p, objects, n);
 		near_lock_unlock(p->lock);
 	} else {
 		push_returned(p, objects, n);
 	}
 	if (moves)
 		near__pool_moves(p, -1);
-	wake(p, kept);
+	center_wake(p, kept);
 	end_objects(p, objects + kept, n - kept);
 	near__pool_settle(p);
 }
@@ -176,12 +176,12 @@ static unsigned make_objects(struct near__pool *p, uint64_t *objects, unsigned n
 		void *object = (void *)(uintptr_t)objects[made];
 
 		if (p->options.construct)
-			*error = p->options.construct(object, p->options.argument);
+			*error = p->options.construct(object, p->options.arg);
 		if (*error)
 			break;
 		NEAR__TSAN_RELEASE(object);
 	}
-	add(&p->constructed, made);
+	statistic_add(&p->constructed, made);
 	return_memory(p, objects + made, n - made);
 	return made;
 }
@@ -197,18 +197,18 @@ unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want
 		near_lock_lock(p->lock);
 	else if (!near_lock_try_lock(p->lock))
 		return 0;
-	over = collect(p);
+	over = center_collect(p);
 	/* Relaxed: stored with the lock. */
 	if (__atomic_load_n(&p->scarce, __ATOMIC_RELAXED))
 		want = 1;
-	n = take(p, objects, want);
+	n = center_take(p, objects, want);
 	if (n > 1)
 		near__pool_moves(p, 1);
 	/* What is constructed ahead would be missing where the number is limited. */
 	if (!n && wait)
-		raw = near__pool_raw_take(p, objects, p->options.most ? 1 : want);
+		raw = near__pool_raw_take(p, objects, p->options.max_objects ? 1 : want);
 	if (!n && wait && !raw)
-		*error = p->live < p->limit ? ENOMEM : NEAR__POOL_REACHED;
+		*error = p->live < p->limit ? -ENOMEM : NEAR__POOL_REACHED;
 	near_lock_unlock(p->lock);
 	end_list(p, over);
 	if (raw)
@@ -223,7 +223,7 @@ unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want
 
 static void empty_fallback(struct near__pool *p, struct near__pool_slot *s)
 {
-	struct near_lock *lock = near__pool_lock_of(p, s);
+	struct near_lock *lock = near__pop_lock_of(p->slots, s);
 
 	near_lock_lock(lock);
 	push_returned(p, s->objects, near__pool_count(s->array.position));
@@ -293,11 +293,8 @@ void near__pool_begin_array(struct near__pool *p, struct near__pool_slot *own)
  * pool does this once. */
 static void wait_for_movers(const struct near__pool *p)
 {
-	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-
 	while (near__pool_moving(p) && !NEAR__YIELD_UNTIL(!near__pool_moving(p)))
-		syscall(NEAR__SYS_FUTEX, &p->scarce, NEAR__FUTEX_WAIT_PRIVATE, NEAR__POOL_SCARCE,
-			&pause, NULL, 0);
+		near__futex_sleep(&p->scarce, NEAR__POOL_SCARCE, PAUSE_NS, false);
 }
 
 void near__pool_become_scarce(struct near__pool *p)
@@ -326,8 +323,8 @@ size_t near_pool_drain(struct near_pool *pool)
 	empty_slots(p);
 	do {
 		near_lock_lock(p->lock);
-		over = collect(p);
-		n = take(p, objects, p->options.batch);
+		over = center_collect(p);
+		n = center_take(p, objects, p->options.batch);
 		near_lock_unlock(p->lock);
 		all += n + end_list(p, over);
 		end_objects(p, objects, n);

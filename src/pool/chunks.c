@@ -11,8 +11,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "ground/roots.h"
-#include "ground/valgrind.h"
+#include "base/bits.h"
+#include "base/roots.h"
+#include "base/valgrind.h"
 #include "pool/pool.h"
 
 #define LEAST_SHIFT 16 /* of a chunk: a multiple of any system's page */
@@ -141,16 +142,12 @@ void near__pool_raw_give(struct near__pool *p, uint64_t object)
 
 /* ---- address space ---- */
 
-static size_t round_up(size_t n, size_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
-
 static void lay_out(struct near__pool *p)
 {
 	const struct near_pool_options *o = &p->options;
 
-	p->stride = round_up(o->size, o->align > sizeof(uint64_t) ? o->align : sizeof(uint64_t));
+	p->stride =
+		near__round_up(p->size, o->align > sizeof(uint64_t) ? o->align : sizeof(uint64_t));
 	p->chunk_shift = LEAST_SHIFT;
 	while ((size_t)1 << p->chunk_shift < 8 * p->stride)
 		p->chunk_shift++;
@@ -167,17 +164,17 @@ static uint64_t wanted_chunks(const struct near__pool *p)
 	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur / SHARE < bytes)
 		bytes = limit.rlim_cur / SHARE;
 	n = (bytes >> p->chunk_shift) + 1;
-	if (p->options.most)
-		n = (p->options.most - 1) / p->per_chunk + 1;
+	if (p->options.max_objects)
+		n = (p->options.max_objects - 1) / p->per_chunk + 1;
 	return n > MOST_OFFSET >> p->chunk_shift ? 0 : n;
 }
 
 /* Reserves address space for that many chunks and for what follows them, which becomes writable. */
-static bool reserve(struct near__pool *p, uint64_t chunks)
+static bool chunks_reserve(struct near__pool *p, uint64_t chunks)
 {
 	size_t objects = (size_t)(chunks << p->chunk_shift), most = chunks * p->per_chunk;
-	size_t table = round_up(sizeof(*p) + chunks * sizeof(*p->chunk), NEAR__CACHE_LINE);
-	size_t idle = (p->options.cap < most ? p->options.cap : most) * sizeof(*p->idle);
+	size_t table = near__round_up(sizeof(*p) + chunks * sizeof(*p->chunk), NEAR__CACHE_LINE);
+	size_t idle = (p->options.max_idle < most ? p->options.max_idle : most) * sizeof(*p->idle);
 	char *m;
 
 	p->chunks = (uint32_t)chunks;
@@ -204,11 +201,12 @@ int near__pool_map(struct near__pool **out, struct near__pool *begun)
 	chunks = wanted_chunks(begun);
 	if (!chunks)
 		return -E2BIG;
-	while (!reserve(begun, chunks))
-		if (begun->options.most || (chunks /= 2) == 0)
+	while (!chunks_reserve(begun, chunks))
+		if (begun->options.max_objects || (chunks /= 2) == 0)
 			return -ENOMEM;
 	begun->first_room = NEAR__NO_CHUNK;
-	begun->limit = begun->options.most ? begun->options.most : chunks * begun->per_chunk;
+	begun->limit = begun->options.max_objects ? begun->options.max_objects
+						  : chunks * begun->per_chunk;
 	*out = (struct near__pool *)address_of(begun, begun->chunks);
 	begun->chunk = (struct near__pool_chunk *)(*out + 1);
 	**out = *begun;

@@ -8,16 +8,15 @@
 
 /* ---- this thread's slot ---- */
 
-/* Makes this thread's slot ready for try number i. NULL: it has none, or the slot is closed or
- * could not begin, or there were tries enough. `end` is constant. Without rseq: the array of this
- * CPU. */
-static struct near__pool_slot *open_own(struct near__pool *p, int i)
+/* Makes this thread's slot ready for a try. NULL: it has none, or the slot is closed or could not
+ * begin. `end` is constant. Without rseq: the array of this CPU. */
+static struct near__pool_slot *open_own(struct near__pool *p)
 {
 	struct near__pool_slot *own;
 	uint64_t position;
 	uint32_t slot;
 
-	if (!p->room || i == NEAR_SEQ_TRIES)
+	if (!p->room)
 		return NULL;
 	slot = near__slot_open(p->slots);
 	if (slot == NEAR__NO_SLOT)
@@ -43,7 +42,7 @@ static uint32_t count_of(const struct near__pool_slot *s)
 static bool step_locked(struct near__pool *p, uint64_t *word, bool push)
 {
 	struct near__pool_slot *own = near__fallback(p->slots);
-	struct near_lock *lock = near__pool_lock_of(p, own);
+	struct near_lock *lock = near__pop_lock_of(p->slots, own);
 	uint64_t position;
 	uint32_t n;
 	bool can;
@@ -70,13 +69,13 @@ static bool step_locked(struct near__pool *p, uint64_t *word, bool push)
 	return can;
 }
 
-static bool push(struct near__pool *p, uint64_t word)
+static bool slot_push(struct near__pool *p, uint64_t word)
 {
 	return near__process.usable ? near__array_push(&p->slots->array, word)
 				    : step_locked(p, &word, true);
 }
 
-static bool pop(struct near__pool *p, uint64_t *word)
+static bool slot_pop(struct near__pool *p, uint64_t *word)
 {
 	return near__process.usable ? near__array_pop(&p->slots->array, word)
 				    : step_locked(p, word, false);
@@ -92,7 +91,7 @@ static unsigned take_some(struct near__pool *p, uint64_t *objects)
 		n += NEAR__ARRAY_MOVED;
 	if (n)
 		return n;
-	while (n < batch && pop(p, &objects[n]))
+	while (n < batch && slot_pop(p, &objects[n]))
 		n++;
 	return n;
 }
@@ -107,7 +106,7 @@ static void put_some(struct near__pool *p, uint64_t *objects, unsigned n)
 	       near__array_put16(&p->slots->array, objects + n - NEAR__ARRAY_MOVED) ==
 		       NEAR__COMMITTED)
 		n -= NEAR__ARRAY_MOVED;
-	while (n && push(p, objects[n - 1]))
+	while (n && slot_push(p, objects[n - 1]))
 		n--;
 	if (n)
 		near__pool_give(p, objects, n, true);
@@ -119,57 +118,58 @@ static void put_some(struct near__pool *p, uint64_t *objects, unsigned n)
 
 /* Stores 1 object or more, at most a batch and one: of the slot, of the center, or new ones. 0:
  * *error is why, or there is none without waiting. */
-static unsigned find(struct near__pool *p, uint64_t *objects, bool wait, int *error)
+static unsigned objects_find(struct near__pool *p, uint64_t *objects, bool wait, int *error)
 {
+	bool is_empty = false; /* this thread's slot, which then gets a batch */
 	struct near__pool_slot *own;
 	unsigned n;
 
 	*error = 0;
-	for (int i = 0; (own = open_own(p, i)); i++)
-		if (pop(p, objects))
+	NEAR__TRY_WHILE(!is_empty && (own = open_own(p))) {
+		if (slot_pop(p, objects))
 			return 1;
-		else if (count_of(own) == 0)
-			break;
+		is_empty = count_of(own) == 0;
+	}
 	for (;;) {
 		/* Before the search, so that a failure is final. */
 		bool closed = near__pool_scarce(p) == NEAR__POOL_CLOSED;
 
-		n = near__pool_fetch(p, objects, own ? p->options.batch + 1 : 1, wait, error);
+		n = near__pool_fetch(p, objects, is_empty ? p->options.batch + 1 : 1, wait, error);
 		if (n || closed || *error != NEAR__POOL_REACHED)
 			break;
 		near__pool_become_scarce(p);
 	}
-	if (n || *error != ENOMEM)
+	if (n || *error != -ENOMEM)
 		return n;
 	near__pool_gather(p);
 	return near__pool_fetch(p, objects, 1, wait, error);
 }
 
-static void *used(const struct near__pool *p, uint64_t object)
+static void *object_used(const struct near__pool *p, uint64_t object)
 {
 	if (p->check)
 		__atomic_store_n(near__pool_in_use(p, object), 1, __ATOMIC_RELAXED);
 	return (void *)(uintptr_t)object;
 }
 
-static void *get(struct near__pool *p, bool wait, int *error)
+static void *object_get(struct near__pool *p, bool wait, int *error)
 {
 	uint64_t objects[NEAR_POOL_MAX_BATCH + 1];
-	unsigned n = find(p, objects, wait, error);
+	unsigned n = objects_find(p, objects, wait, error);
 
 	if (!n)
 		return NULL;
 	if (n > 1)
 		put_some(p, objects, n - 1);
-	return used(p, objects[n - 1]);
+	return object_used(p, objects[n - 1]);
 }
 
 void *near__pool_get_slow(struct near_pool *pool)
 {
-	int saved = errno, error;
-	void *object = get(pool->rest, true, &error);
+	int saved = errno, unused;
+	void *object = object_get(pool->rest, true, &unused);
 
-	errno = object ? saved : error == NEAR__POOL_REACHED ? ENOMEM : error;
+	errno = saved;
 	return object;
 }
 
@@ -180,17 +180,17 @@ static int wait_for_object(struct near__pool *p, void **object, int clock,
 	int r = 0, error;
 
 	for (;;) {
-		/* Pairs with the fence in wake: what this try does not find was returned by a
-		 * thread that finds this waiter, without a ticket. */
+		/* Pairs with the fence in center_wake: what this try does not find was returned by
+		 * a thread that finds this waiter, without a ticket. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		*object = get(p, true, &error);
+		*object = object_get(p, true, &error);
 		if (*object || error != NEAR__POOL_REACHED || r)
 			break;
 		r = near_sem_wait_until(&p->tickets, clock, deadline, cancel);
 	}
 	if (*object)
 		return 0;
-	return error == NEAR__POOL_REACHED ? r : -error;
+	return error == NEAR__POOL_REACHED ? r : error;
 }
 
 int near_pool_get_until(struct near_pool *pool, void **object, int clock,
@@ -201,8 +201,8 @@ int near_pool_get_until(struct near_pool *pool, void **object, int clock,
 
 	*object = near__pool_pop(pool);
 	if (!*object)
-		*object = get(p, true, &error);
-	r = *object || error == NEAR__POOL_REACHED ? 0 : -error;
+		*object = object_get(p, true, &error);
+	r = *object ? 0 : error;
 	if (!*object && error == NEAR__POOL_REACHED) {
 		__atomic_fetch_add(&p->waiters, 1, __ATOMIC_RELAXED); /* the fence orders it */
 		r = wait_for_object(p, object, clock, deadline, cancel);
@@ -217,7 +217,7 @@ int near_pool_get_until(struct near_pool *pool, void **object, int clock,
 void *near__pool_try_get_slow(struct near_pool *pool)
 {
 	int saved = errno, unused;
-	void *object = get(pool->rest, false, &unused);
+	void *object = object_get(pool->rest, false, &unused);
 
 	errno = saved;
 	return object;
@@ -248,7 +248,7 @@ size_t near_pool_get_many(struct near_pool *pool, void **objects, size_t n)
 /* ---- put ---- */
 
 /* With pool_check the exchange makes one thread of several the one that puts the object. */
-static void check(const struct near__pool *p, uint64_t object)
+static void object_check(const struct near__pool *p, uint64_t object)
 {
 	if (!near__pool_has(p, object))
 		near__die("near_pool_put: not an object of this pool");
@@ -256,13 +256,13 @@ static void check(const struct near__pool *p, uint64_t object)
 		near__die("near_pool_put: the object is idle already");
 }
 
-static void put(struct near__pool *p, uint64_t object)
+static void object_put(struct near__pool *p, uint64_t object)
 {
 	uint64_t objects[NEAR_POOL_MAX_BATCH];
 	struct near__pool_slot *own;
 
-	for (int i = 0; (own = open_own(p, i)); i++) {
-		if (push(p, object))
+	NEAR__TRY_WHILE((own = open_own(p))) {
+		if (slot_push(p, object))
 			return;
 		if (count_of(own) < p->room) /* the push was aborted */
 			continue;
@@ -278,8 +278,8 @@ void near__pool_put_slow(struct near_pool *pool, void *object)
 
 	if (!object)
 		return;
-	check(pool->rest, (uintptr_t)object);
-	put(pool->rest, (uintptr_t)object);
+	object_check(pool->rest, (uintptr_t)object);
+	object_put(pool->rest, (uintptr_t)object);
 	errno = saved;
 }
 
@@ -292,7 +292,7 @@ void near_pool_put_many(struct near_pool *pool, void *const *objects, size_t n)
 		for (unsigned i = 0; i < NEAR__ARRAY_MOVED; i++) {
 			some[i] = (uintptr_t)objects[i];
 			NEAR__TSAN_RELEASE(objects[i]);
-			check(p, some[i]);
+			object_check(p, some[i]);
 		}
 		if (near__array_put16(&p->slots->array, some) != NEAR__COMMITTED)
 			break;

@@ -13,7 +13,7 @@
  * that a head which left and came back does no harm. A thread that has pushed tries the lock again,
  * and one that releases it loads the list again: one of the two moves what was pushed
  * (models/pool.pml, pool.cc). The lock is one of a few that pools share: after a holder that came
- * from another pool, or from near_pool_status, what was pushed waits for the next slow call.
+ * from another pool, or from near_pool_stats, what was pushed waits for the next slow call.
  *
  * The limit. `live` counts the memory of objects, in use and idle, being constructed and
  * destructed; with the lock it never exceeds `limit`. The first get that finds all of it live
@@ -42,7 +42,7 @@
 #include <limits.h>
 
 #include "cache/cache.h"
-#include "percpu/internal.h"
+#include "percpu/percpu.h"
 
 /* The copy of a slot, or of a CPU without rseq: of these there are as many at most. */
 struct near__pool_slot {
@@ -80,7 +80,7 @@ struct near__pool {
 	struct near_lock *lock;
 	/* Constant, see chunks.c. */
 	uintptr_t base;
-	size_t mapped, stride;
+	size_t size, mapped, stride; /* `size`: of an object */
 	uint32_t per_chunk, chunks;
 	unsigned chunk_shift;
 	uint64_t limit; /* objects */
@@ -104,15 +104,6 @@ struct near__pool {
 static inline struct near__pool_slot *near__pool_slot(const struct near__pool *p, unsigned slot)
 {
 	return near_percpu_at(p->slots, slot);
-}
-
-/* The lock of the array of a CPU. */
-static inline struct near_lock *near__pool_lock_of(const struct near__pool *p,
-						   const struct near__pool_slot *s)
-{
-	size_t slot = (size_t)((const char *)s - (const char *)p->slots) >> NEAR_STRIDE_SHIFT;
-
-	return &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
 }
 
 /* A word of `returned` is the address of an object, or with this bit that of its memory alone. */

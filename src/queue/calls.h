@@ -3,7 +3,7 @@
 #ifndef NEARCPU_QUEUE_CALLS_H
 #define NEARCPU_QUEUE_CALLS_H
 
-#include "ground/spin.h"
+#include "base/spin.h"
 
 /* Before the second try: the other side works on in the meantime, undisturbed, so that there is
  * more than one element, or room for more than one. Million elements per second of 2, 4 and 8
@@ -13,7 +13,7 @@
 #define FIRST_PAUSE_NS 600
 
 /* The result of a call on one element, by that of a call on several. */
-static inline int one(long r)
+static inline int result_of_one(long r)
 {
 	return r < 0 ? (int)r : 0;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ground/die.h"
-#include "ground/compiler.h"
-#include "calls.h"
+#include "base/compiler.h"
+#include "base/die.h"
+#include "queue/calls.h"
 
 /* How a call waits for room or for an element; NULL: it does not. */
 struct wait {
@@ -32,7 +32,7 @@ int near_fifo_init(struct near_fifo *f, size_t capacity)
 	return f->cells ? 0 : -ENOMEM;
 }
 
-static void check(const struct near_fifo *f)
+static void fifo_check(const struct near_fifo *f)
 {
 	if (NEAR__UNLIKELY(!f->cells))
 		near__die("near_fifo: the fifo was destroyed, or never made");
@@ -40,31 +40,31 @@ static void check(const struct near_fifo *f)
 
 void near_fifo_destroy(struct near_fifo *f)
 {
-	check(f);
+	fifo_check(f);
 	near_mutex_destroy(&f->lock);
 	free(f->cells);
 	f->cells = NULL;
 }
 
 /* near_mutex_lock without its sequence for processes of one thread. */
-static void lock(struct near_fifo *f)
+static void fifo_lock(struct near_fifo *f)
 {
 	uint32_t seen;
 
-	check(f);
+	fifo_check(f);
 	seen = near__mutex_fast(&f->lock);
 	if (NEAR__UNLIKELY(seen != 0))
 		near__mutex_lock_slow(&f->lock, seen);
 }
 
 /* One sequence for all calls. */
-static __attribute__((noinline)) void unlock(struct near_fifo *f)
+static __attribute__((noinline)) void fifo_unlock(struct near_fifo *f)
 {
 	near_mutex_unlock(&f->lock);
 }
 
 /* Appends what there is room for, or takes what there is (`in`: NULL). */
-static inline size_t move(struct near_fifo *f, void *const *in, void **out, size_t n)
+static inline size_t fifo_move(struct near_fifo *f, void *const *in, void **out, size_t n)
 {
 	struct near_cond *c = in ? &f->elements : &f->room;
 	size_t most = in ? f->capacity - f->count : f->count, k = n < most ? n : most;
@@ -89,27 +89,27 @@ static inline size_t move(struct near_fifo *f, void *const *in, void **out, size
 /* Without the lock, which the other side may take. */
 static void wait_awake(struct near_fifo *f, unsigned waits)
 {
-	unlock(f);
+	fifo_unlock(f);
 	if (waits)
 		syscall(SYS_sched_yield);
 	else
 		near__pause_for(FIRST_PAUSE_NS);
-	lock(f);
+	fifo_lock(f);
 }
 
 /* A put is done when all n are put, a get when it has one. */
-static inline long move_all(struct near_fifo *f, void *const *in, void **out, size_t n,
-			    const struct wait *w)
+static inline long fifo_move_all(struct near_fifo *f, void *const *in, void **out, size_t n,
+				 const struct wait *w)
 {
 	struct near_cond *c = in ? &f->room : &f->elements;
 	unsigned waits = 0;
 	size_t done = 0;
 	int r = 0;
 
-	lock(f);
+	fifo_lock(f);
 	for (;;) {
 		if (!in || !f->closed)
-			done += move(f, in ? in + done : NULL, out, n - done);
+			done += fifo_move(f, in ? in + done : NULL, out, n - done);
 		if (done == n || (done && !in) || r)
 			break;
 		if (f->closed)
@@ -121,89 +121,83 @@ static inline long move_all(struct near_fifo *f, void *const *in, void **out, si
 		else
 			r = near_cond_wait_until(c, &f->lock, w->clock, w->deadline, w->cancel);
 	}
-	unlock(f);
+	fifo_unlock(f);
 	return done ? (long)done : r;
 }
 
-static long put(struct near_fifo *f, void *const *elements, size_t n, const struct wait *w)
+static long fifo_put(struct near_fifo *f, void *const *elements, size_t n, const struct wait *w)
 {
-	return move_all(f, elements, NULL, n, w);
+	return fifo_move_all(f, elements, NULL, n, w);
 }
 
-static long get(struct near_fifo *f, void **elements, size_t n, const struct wait *w)
+static long fifo_get(struct near_fifo *f, void **elements, size_t n, const struct wait *w)
 {
-	return move_all(f, NULL, elements, n, w);
+	return fifo_move_all(f, NULL, elements, n, w);
 }
 
 int near_fifo_try_put(struct near_fifo *f, void *element)
 {
-	return one(put(f, &element, 1, NULL));
+	return result_of_one(fifo_put(f, &element, 1, NULL));
 }
 
 int near_fifo_try_get(struct near_fifo *f, void **element)
 {
-	return one(get(f, element, 1, NULL));
+	return result_of_one(fifo_get(f, element, 1, NULL));
 }
 
 int near_fifo_put(struct near_fifo *f, void *element)
 {
-	return one(put(f, &element, 1, &no_limit));
+	return result_of_one(fifo_put(f, &element, 1, &no_limit));
 }
 
 int near_fifo_get(struct near_fifo *f, void **element)
 {
-	return one(get(f, element, 1, &no_limit));
+	return result_of_one(fifo_get(f, element, 1, &no_limit));
 }
 
 int near_fifo_put_until(struct near_fifo *f, void *element, int clock,
 			const struct timespec *deadline, struct near_cancel *cancel)
 {
-	return one(near_fifo_put_many_until(f, &element, 1, clock, deadline, cancel));
+	return result_of_one(fifo_put(f, &element, 1, &(struct wait){clock, deadline, cancel}));
 }
 
 int near_fifo_get_until(struct near_fifo *f, void **element, int clock,
 			const struct timespec *deadline, struct near_cancel *cancel)
 {
-	return one(near_fifo_get_many_until(f, element, 1, clock, deadline, cancel));
+	return result_of_one(near_fifo_get_many_until(f, element, 1, clock, deadline, cancel));
 }
 
 long near_fifo_try_put_many(struct near_fifo *f, void *const *elements, size_t n)
 {
-	return put(f, elements, n, NULL);
+	return fifo_put(f, elements, n, NULL);
 }
 
 long near_fifo_try_get_many(struct near_fifo *f, void **elements, size_t n)
 {
-	return get(f, elements, n, NULL);
-}
-
-long near_fifo_put_many_until(struct near_fifo *f, void *const *elements, size_t n, int clock,
-			      const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return put(f, elements, n, &(struct wait){clock, deadline, cancel});
+	return fifo_get(f, elements, n, NULL);
 }
 
 long near_fifo_get_many_until(struct near_fifo *f, void **elements, size_t n, int clock,
 			      const struct timespec *deadline, struct near_cancel *cancel)
 {
-	return get(f, elements, n, &(struct wait){clock, deadline, cancel});
+	return fifo_get(f, elements, n, &(struct wait){clock, deadline, cancel});
 }
 
 void near_fifo_close(struct near_fifo *f)
 {
-	lock(f);
+	fifo_lock(f);
 	f->closed = 1;
 	near_cond_broadcast(&f->elements);
 	near_cond_broadcast(&f->room);
-	unlock(f);
+	fifo_unlock(f);
 }
 
 size_t near_fifo_count(struct near_fifo *f)
 {
 	size_t n;
 
-	lock(f);
+	fifo_lock(f);
 	n = f->count;
-	unlock(f);
+	fifo_unlock(f);
 	return n;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_queue: how elements are found; src/queue/queue.h has the argument. */
-#include "queue.h"
+#include "queue/queue.h"
 
 #include <errno.h>
 #include <limits.h>
 
-#include "calls.h"
+#include "queue/calls.h"
 
 /* One get in this many begins with another slot than its own and the last. Which ones: a multiple
  * of the golden ratio decides, so that no queue is left out, in whichever rhythm a thread gets from
@@ -15,8 +15,8 @@
 
 /* Takes up to n elements of one ring. 0: it was empty when *tail was loaded. If `out` is NULL, it
  * takes none and returns 1. */
-static size_t take_from(const struct near_queue *q, unsigned slot, void **out, size_t n,
-			uint64_t *tail)
+static size_t ring_take_from(const struct near_queue *q, unsigned slot, void **out, size_t n,
+			     uint64_t *tail)
 {
 	struct ring *r = ring_of(q, slot);
 	/* Acquire: the tail is loaded later. */
@@ -50,8 +50,8 @@ static size_t take_from(const struct near_queue *q, unsigned slot, void **out, s
 
 /* All slots in use, from one on and around; *from is then the one that had elements. 0: each was
  * empty as it was visited. */
-static size_t scan(const struct near_queue *q, unsigned *from, void **out, size_t n,
-		   uint64_t *tails)
+static size_t rings_scan(const struct near_queue *q, unsigned *from, void **out, size_t n,
+			 uint64_t *tails)
 {
 	uint64_t tail = 0;
 	unsigned first = *from;
@@ -61,7 +61,7 @@ static size_t scan(const struct near_queue *q, unsigned *from, void **out, size_
 		unsigned end = pass ? first : UINT_MAX;
 
 		for (unsigned s = pass ? 0 : first; near_percpu_next(q->p, &s) && s < end; s++) {
-			size_t k = take_from(q, s, out, n, &tail);
+			size_t k = ring_take_from(q, s, out, n, &tail);
 
 			if (k) {
 				*from = s;
@@ -84,7 +84,7 @@ static uint64_t sum_of_tails(const struct near_queue *q)
 }
 
 /* 0: all rings were empty at one moment, and *tails is the sum of their tails. */
-static size_t take(struct near_queue *q, void **out, size_t n, uint64_t *tails)
+static size_t rings_take(struct near_queue *q, void **out, size_t n, uint64_t *tails)
 {
 	struct near__queue_thread none = {0}, *mine = near__queue_thread_own();
 	unsigned own, from;
@@ -96,10 +96,10 @@ static size_t take(struct near_queue *q, void **out, size_t n, uint64_t *tails)
 	mine->turn += GOLDEN_RATIO;
 	if (mine->turn < UINT32_MAX / TURN)
 		from++;
-	else if (own < near__process.slots && (k = take_from(q, own, out, n, tails)))
+	else if (own < near__process.slots && (k = ring_take_from(q, own, out, n, tails)))
 		return k;
 	do {
-		k = scan(q, &from, out, n, tails);
+		k = rings_scan(q, &from, out, n, tails);
 		if (k) {
 			mine->slot = from;
 			return k;
@@ -117,7 +117,7 @@ long near__queue_get(struct near_queue *q, void **out, size_t n, uint64_t *tails
 	while (n) {
 		/* Acquire, and before the scan: pairs with the release in near_queue_close. */
 		bool closed = __atomic_load_n(&q->state, __ATOMIC_ACQUIRE) & CLOSED;
-		size_t k = take(q, out, n, tails);
+		size_t k = rings_take(q, out, n, tails);
 
 		if (k)
 			return (long)k;
@@ -139,5 +139,5 @@ long near_queue_try_get_many(struct near_queue *q, void **elements, size_t n)
 
 int near_queue_try_get(struct near_queue *q, void **element)
 {
-	return one(near_queue_try_get_many(q, element, 1));
+	return result_of_one(near_queue_try_get_many(q, element, 1));
 }

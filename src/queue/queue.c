@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_queue: init, close, destroy, and the paths that the sequence leaves; src/queue/queue.h has
  * the argument. */
-#include "queue.h"
+#include "queue/queue.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int near_queue_init(struct near_queue *q, size_t capacity)
 		return capacity ? -E2BIG : -EINVAL;
 	while (cells < capacity)
 		cells *= 2;
-	r = near_percpu_alloc(&p, sizeof(struct ring) + cells * sizeof(void *), 64);
+	r = near_percpu_alloc(sizeof(struct ring) + cells * sizeof(void *), 64, &p);
 	if (r)
 		return r;
 	q->p = p;
@@ -69,7 +69,7 @@ size_t near_queue_count(const struct near_queue *q)
 /* ---- put ---- */
 
 /* Exact: the tail was loaded while the head did not change. Sequentially consistent: pairs with the
- * CAS of a get, see wait.c. */
+ * CAS of a get, see queue_wait.c. */
 bool near__queue_is_full(const struct near_queue *q, const struct ring *r)
 {
 	uint64_t head, tail;
@@ -96,8 +96,7 @@ static bool raise_limit(const struct near_queue *q, struct ring *r)
 static int put_fallback(struct near_queue *q, void *element, struct ring **full)
 {
 	struct ring *r = near__fallback(q->p);
-	size_t slot = (size_t)((char *)r - (char *)q->p) >> NEAR_STRIDE_SHIFT;
-	struct near_lock *lock = &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
+	struct near_lock *lock = near__pop_lock_of(q->p, r);
 	uint64_t tail;
 	int result = 0;
 
@@ -110,7 +109,7 @@ static int put_fallback(struct near_queue *q, void *element, struct ring **full)
 		result = -EAGAIN;
 	} else {
 		__atomic_store_n(&r->cells[tail & q->mask], element, __ATOMIC_RELAXED);
-		/* Release: pairs with the acquire in take_from. */
+		/* Release: pairs with the acquire in ring_take_from. */
 		__atomic_store_n(&r->tail, tail + 1, __ATOMIC_RELEASE);
 	}
 	near_lock_unlock(lock);
@@ -121,7 +120,7 @@ int near__queue_put(struct near_queue *q, void *element, struct ring **full)
 {
 	near__queue_check(q);
 	NEAR__TSAN_RELEASE(q);
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+	NEAR__TRY_WHILE(true) {
 		int done = near__queue_append(q, element);
 		uint32_t slot;
 

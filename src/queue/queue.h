@@ -50,7 +50,7 @@
  * - A signal handler. The parking lot and the fallback's lock exclude it.
  * - fork. The child's heads and tails are those of one moment each, and a head never passes a tail:
  *   the tail was stored, and visible, before a get could load it. It holds the fallback's locks
- *   (fork.c of percpu). The parking lot of the child is empty; GETTERS and `putters` may be left
+ *   (percpu_fork.c). The parking lot of the child is empty; GETTERS and `putters` may be left
  *   over, which costs the next put or get a search. FENCES may be left without FENCED: then
  *   each sleep in the child makes a membarrier.
  * - The child of a vfork is not live: it uses fallback slots, as a thread of its own would.
@@ -60,9 +60,9 @@
 
 #include <nearcpu/queue.h>
 
-#include "ground/block.h"
+#include "base/block.h"
 #include "parking/lot.h"
-#include "percpu/internal.h"
+#include "percpu/percpu.h"
 
 /* Of near_queue.state. */
 #define GETTERS 1u /* sleep, or did */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_queue: how sleepers are woken, and when puts stop to fence; src/queue/queue.h has the
  * argument. */
-#include "queue.h"
+#include "queue/queue.h"
 
 /* For each sleeper that was not asleep, and so may be suspended (parking/lot.h), the next one is
  * woken, too. */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: callbacks are pushed, and waited for; src/rcu/rcu.h has the argument. */
-#include "rcu.h"
+#include "rcu/rcu.h"
+
+#include <limits.h>
+
+#include "base/futex.h"
 
 /* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
 #define CALLS_PER_CHECK 31
@@ -20,7 +24,7 @@ static bool try_push(struct near_rcu *d, uint64_t *p, struct near_rcu_head *head
 		NEAR_COMMIT8(head, at, 0),
 		NEAR_OUT(at, batch, first), NEAR_IN(NEAR_OBJECT(p), d, head));
 }
-_Static_assert(offsetof(struct near_rcu, batch) == 24, "try_push");
+_Static_assert(!NEAR__HAS_SEQ || offsetof(struct near_rcu, batch) == 24, "try_push");
 _Static_assert(offsetof(struct near_rcu_head, next) == 0, "try_push");
 
 /* Sequentially consistent: the load of `call_wakes` that follows stays behind. */
@@ -35,15 +39,15 @@ static void push_by_cas(struct near_rcu *d, struct near_rcu_head *head)
 					      __ATOMIC_RELAXED));
 }
 
-static void push(struct near_rcu *d, struct near_rcu_head *head,
-		 void (*function)(struct near_rcu_head *head), size_t bytes)
+static void callback_push(struct near_rcu *d, struct near_rcu_head *head,
+			  void (*function)(struct near_rcu_head *head), size_t bytes)
 {
 	head->function = function;
 	head->bytes = bytes;
 	near_counter_add(&d->called, 1);
 	near_counter_add(&d->called_bytes, (int64_t)bytes);
 	NEAR__TSAN_RELEASE(&d->calls);
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+	NEAR__TRY_WHILE(true) {
 		if (try_push(d, d->slots->calls, head))
 			return;
 		if (near__slot_open(d->slots) == NEAR__NO_SLOT)
@@ -55,7 +59,7 @@ static void push(struct near_rcu *d, struct near_rcu_head *head,
 void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
 		   void (*function)(struct near_rcu_head *head), size_t bytes)
 {
-	push(d, head, function, bytes);
+	callback_push(d, head, function, bytes);
 	if (NEAR__UNLIKELY(__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST)))
 		near__rcu_request(d, NEAR__RCU_SOON);
 }
@@ -63,7 +67,7 @@ void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
 void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 			void (*function)(struct near_rcu_head *head), size_t bytes)
 {
-	push(d, head, function, bytes);
+	callback_push(d, head, function, bytes);
 	if (__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST) == NEAR__RCU_EACH_CALL)
 		near__rcu_request(d, NEAR__RCU_LAZILY);
 }
@@ -86,7 +90,7 @@ static void wait_for_batch(struct near_rcu *d)
 		if (near__rcu_request(d, NEAR__RCU_NOW))
 			near__rcu_work_here(d);
 		else
-			near__rcu_sleep(&d->batches_low, seen, NEAR__FOREVER);
+			near__futex_sleep(&d->batches_low, seen, NEAR__FOREVER, false);
 	}
 	__atomic_fetch_sub(&d->batch_waiters, 1, __ATOMIC_RELAXED);
 	NEAR__TSAN_ACQUIRE(&d->batches_done);
@@ -139,7 +143,7 @@ void near_rcu_synchronize_lazy(struct near_rcu *d)
 		if (near__rcu_works_for(d) || near__rcu_request(d, NEAR__RCU_LAZILY))
 			near__rcu_wait(d, period);
 		else
-			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
+			near__futex_sleep(&d->turns, seen, NEAR__FOREVER, false);
 	}
 	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
 }

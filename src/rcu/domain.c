@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: domains, and their statistics. */
-#include "rcu.h"
+#include "rcu/rcu.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "ground/valgrind.h"
+#include "base/known.h"
+#include "base/reserved.h"
+#include "base/valgrind.h"
 
 #define INTERVAL_US 1000
 #define LAZY_INTERVAL_US 100000
 #define LONGEST_US 3600000000u
 
-static int allocate(struct near_rcu *d)
+static int domain_allocate(struct near_rcu *d)
 {
 	void *p;
-	int r = near_percpu_alloc(&p, sizeof(struct near__rcu_slot), sizeof(struct near__rcu_slot));
+	int r = near_percpu_alloc(sizeof(struct near__rcu_slot), sizeof(struct near__rcu_slot), &p);
 
 	if (r)
 		return r;
@@ -27,7 +29,7 @@ static int allocate(struct near_rcu *d)
 	return r;
 }
 
-static void release(struct near_rcu *d)
+static void domain_release(struct near_rcu *d)
 {
 	if (d->called_bytes.p)
 		near_counter_destroy(&d->called_bytes);
@@ -37,7 +39,7 @@ static void release(struct near_rcu *d)
 		near_percpu_free(d->slots);
 }
 
-static void add(void *domain)
+static void domain_add(void *domain)
 {
 	struct near_rcu *d = domain;
 
@@ -47,11 +49,12 @@ static void add(void *domain)
 	near__rcu.domains = d;
 }
 
-int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
+int near_rcu_init(struct near_rcu *d, const struct near_rcu_options *o)
 {
 	int r;
 
-	if (o && (o->interval_us > LONGEST_US || o->lazy_interval_us > LONGEST_US))
+	if (o && (o->interval_us > LONGEST_US || o->lazy_interval_us > LONGEST_US ||
+		  !NEAR__RESERVED_ARE_ZERO(o)))
 		return -EINVAL;
 	memset(d, 0, sizeof(*d));
 	d->section = NEAR__RCU_NO_SECTION;
@@ -60,34 +63,29 @@ int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
 	near__valgrind_ignore(d, sizeof(*d));
 	near__rcu_watch_forks();
-	r = allocate(d);
+	r = domain_allocate(d);
 	if (!r) {
-		near__rcu_with_lock(add, d);
+		near__rcu_with_lock(&near__rcu.lock, domain_add, d);
 		r = near__rcu_checks() && !near__rcu.records ? -ENOMEM : 0;
 	}
 	if (r)
-		release(d);
+		domain_release(d);
 	return r;
 }
 
-int near_rcu_init(struct near_rcu *d)
-{
-	return near_rcu_init_with(d, NULL);
-}
-
 /* *domain becomes NULL if it is none. */
-static void drop(void *domain)
+static void domain_drop(void *domain)
 {
-	struct near_rcu *d = *(struct near_rcu **)domain, **at = &near__rcu.domains;
+	struct near_rcu **d = domain, **at = &near__rcu.domains;
 
-	while (*at && *at != d)
+	while (*at && *at != *d)
 		at = &(*at)->next;
-	if (!*at) {
-		*(struct near_rcu **)domain = NULL;
-		return;
+	if (*at) {
+		*at = (*d)->next;
+		near__rcu_drop_number(*d);
+	} else {
+		*d = NULL;
 	}
-	*at = d->next;
-	near__rcu_drop_number(d);
 }
 
 void near_rcu_destroy(struct near_rcu *d)
@@ -101,28 +99,26 @@ void near_rcu_destroy(struct near_rcu *d)
 	while (!near__rcu_is_idle(d))
 		near_rcu_barrier(d);
 	near__rcu_stop_worker(d);
-	near__rcu_with_lock(drop, &dropped);
+	near__rcu_with_lock(&near__rcu.lock, domain_drop, &dropped);
 	if (!dropped) /* without the lock: a handler of SIGABRT may fork */
 		near__die("near_rcu_destroy: no domain, or destroyed before");
-	release(d);
+	domain_release(d);
 	memset(d, 0, sizeof(*d));
 }
 
 int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t size)
 {
 	struct near_rcu_stats s = {0};
+	int64_t readers;
 
-	if (!size)
-		return -EINVAL;
 	s.periods = __atomic_load_n(&d->done, __ATOMIC_ACQUIRE);
 	s.slept = __atomic_load_n(&d->slept, __ATOMIC_RELAXED);
-	s.readers = near__rcu_readers(d);
+	readers = (int64_t)(near__rcu_inside(d, 0) + near__rcu_inside(d, 1));
+	s.readers = readers > 0 ? (uint64_t)readers : 0;
 	s.pending_bytes = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
 	s.pending_calls = __atomic_load_n(&d->ran, __ATOMIC_ACQUIRE);
 	s.calls = (uint64_t)near_counter_read(&d->called);
 	s.pending_calls = s.calls - s.pending_calls;
 	s.pending_bytes = (uint64_t)near_counter_read(&d->called_bytes) - s.pending_bytes;
-	memset(out, 0, size);
-	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
-	return 0;
+	return near__copy_known(out, size, &s, sizeof(s));
 }

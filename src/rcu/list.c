@@ -2,7 +2,7 @@
 /* near_rcu_list: what its inline functions call. */
 #include <nearcpu/rcu_list.h>
 
-#include "ground/die.h"
+#include "base/die.h"
 
 void near__rcu_list_misused(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map: changes; src/rcu/map.h has the argument. */
-#include "map.h"
+#include "rcu/map.h"
 
 #include <stddef.h>
 
@@ -23,15 +23,15 @@ struct place {
 /* ---- with the stripe's lock ---- */
 
 /* The entry `e`; or, if it is NULL, one that has the key. */
-static struct place find(const struct near_rcu_map *m, const struct near_rcu_map_entry *e,
-			 uint64_t hash, const void *key)
+static struct place map_find(const struct near_rcu_map *m, const struct near_rcu_map_entry *e,
+			     uint64_t hash, const void *key)
 {
 	uint64_t mixed = near__rcu_map_mix(hash), tag = near__rcu_map_tag(mixed);
 	struct near__rcu_map_table *t;
 	struct near__rcu_map_bucket *b = near__rcu_map_find_bucket(m, mixed, &t);
 
 	for (; b; b = b->more)
-		for (unsigned i = 0; i < NEAR__RCU_MAP_SLOTS; i++) {
+		for (unsigned i = 0; i < NEAR__RCU_MAP_CELLS; i++) {
 			const struct near_rcu_map_entry *at = b->slots[i];
 
 			if ((b->control >> 8 * i & 0xff) == tag &&
@@ -41,8 +41,8 @@ static struct place find(const struct near_rcu_map *m, const struct near_rcu_map
 	return (struct place){NULL, 0};
 }
 
-static enum near__rcu_map_need need(const struct near_rcu_map *m,
-				    const struct near__rcu_map_stripe *s)
+static enum near__rcu_map_need map_need(const struct near_rcu_map *m,
+					const struct near__rcu_map_stripe *s)
 {
 	const struct near__rcu_map_table *t = near__rcu_map_current(m);
 	uint64_t buckets = (uint64_t)1 << (t->bits - m->stripe_bits);
@@ -64,13 +64,13 @@ static void add_to_count(struct near__rcu_map_stripe *s, int64_t n)
 }
 
 /* -EAGAIN: it takes a spare. */
-static int change(struct near_rcu_map *m, struct near__rcu_map_stripe *s, struct change *c)
+static int map_change(struct near_rcu_map *m, struct near__rcu_map_stripe *s, struct change *c)
 {
 	struct near__rcu_map_table *t;
 	struct place at = {NULL, 0};
 
 	if (c->mode != ALWAYS)
-		at = find(m, NULL, c->hash, c->key);
+		at = map_find(m, NULL, c->hash, c->key);
 	c->found = at.bucket ? at.bucket->slots[at.slot] : NULL;
 	if (at.bucket && c->mode == UNIQUE)
 		return -EEXIST;
@@ -95,8 +95,8 @@ static void take_out(struct near__rcu_map_stripe *s, struct place at)
 
 /* ---- with the lock for a step ---- */
 
-static int run(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
-	       enum mode mode, struct near_rcu_map_entry **found)
+static int map_run(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
+		   enum mode mode, struct near_rcu_map_entry **found)
 {
 	uint64_t hash = m->hash(key), mixed = near__rcu_map_mix(hash);
 	struct near__rcu_map_stripe *s = near__rcu_map_stripe(m, mixed);
@@ -107,8 +107,8 @@ static int run(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void 
 	e->hash = hash;
 	for (;;) {
 		near_lock_lock(&s->lock);
-		r = change(m, s, &c);
-		then = need(m, s);
+		r = map_change(m, s, &c);
+		then = map_need(m, s);
 		near_lock_unlock(&s->lock);
 		if (r != -EAGAIN)
 			break;
@@ -126,25 +126,25 @@ static int run(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void 
 
 int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key)
 {
-	return run(m, e, key, ALWAYS, NULL);
+	return map_run(m, e, key, ALWAYS, NULL);
 }
 
 int near_rcu_map_insert_unique(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 			       const void *key, struct near_rcu_map_entry **existing)
 {
-	return run(m, e, key, UNIQUE, existing);
+	return map_run(m, e, key, UNIQUE, existing);
 }
 
 int near_rcu_map_replace(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 			 struct near_rcu_map_entry **old)
 {
-	return run(m, e, key, REPLACE, old);
+	return map_run(m, e, key, REPLACE, old);
 }
 
 int near_rcu_map_put(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 		     struct near_rcu_map_entry **old)
 {
-	return run(m, e, key, PUT, old);
+	return map_run(m, e, key, PUT, old);
 }
 
 /* `e` may be NULL. */
@@ -158,12 +158,12 @@ static struct near_rcu_map_entry *remove_found(struct near_rcu_map *m,
 	struct place at;
 
 	near_lock_lock(&s->lock);
-	at = find(m, e, hash, key);
+	at = map_find(m, e, hash, key);
 	if (at.bucket) {
 		found = at.bucket->slots[at.slot];
 		take_out(s, at);
 	}
-	then = need(m, s);
+	then = map_need(m, s);
 	near_lock_unlock(&s->lock);
 	if (found && then != NEAR__RCU_MAP_GROW)
 		near__rcu_map_react(m, then);

@@ -2,8 +2,9 @@
 /* near_rcu_map: what its files share, and the argument for it.
  *
  * A bucket is a cache line of six slots, and continues in a chain. The highest bits of the mixed
- * hash are the index of the bucket; the highest of these, of the stripe, whose lock serializes all
- * changes of its buckets. An entry stays in its slot until it is removed or its bucket moves.
+ * hash are the index of the bucket; the highest of these are the index of the stripe. The lock of a
+ * stripe serializes all changes of its buckets. An entry stays in its slot until it is removed or
+ * its bucket moves.
  *
  * A resize allocates a table, `next`, and moves bucket after bucket: with the lock of the stripe it
  * copies the slots to buckets of `next`, and then sets MOVED in the bucket, which nobody writes any

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map: buckets, as their stripe's lock lets one thread change them; src/rcu/map.h has the
  * argument. */
-#include "map.h"
+#include "rcu/map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "ground/valgrind.h"
+#include "base/valgrind.h"
 
 #define MOVED NEAR__RCU_MAP_MOVED
-#define SLOTS NEAR__RCU_MAP_SLOTS
+#define SLOTS NEAR__RCU_MAP_CELLS
 
 static unsigned shift_of(uintptr_t table)
 {
@@ -75,7 +75,7 @@ static struct near__rcu_map_bucket *add_from(struct near__rcu_map_bucket *b,
 		near__rcu_map_publish(b->more, first);
 		return first;
 	}
-	/* The tag first: who finds the entry by a former tag of the slot is to find it again. */
+	/* The tag first: a lookup that finds the entry by a former tag is to find it again. */
 	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
 	near__rcu_map_publish(b->slots[slot], e);
 	return b;
@@ -90,7 +90,7 @@ bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry 
 /* ---- moving ---- */
 
 /* Entries of a chain; *room: its free slots. */
-static size_t count(const struct near__rcu_map_bucket *b, size_t *room)
+static size_t bucket_count(const struct near__rcu_map_bucket *b, size_t *room)
 {
 	size_t n = 0;
 
@@ -104,11 +104,11 @@ static size_t count(const struct near__rcu_map_bucket *b, size_t *room)
 static size_t spares_for(const struct near__rcu_map_bucket *b, uintptr_t to, uint64_t mixed,
 			 bool grows)
 {
-	size_t room, n = count(b, &room);
+	size_t room, n = bucket_count(b, &room);
 
 	if (grows)
 		return n ? (n - 1) / SLOTS : 0;
-	count(near__rcu_map_bucket(to, mixed), &room);
+	bucket_count(near__rcu_map_bucket(to, mixed), &room);
 	return n > room ? (n - room + SLOTS - 1) / SLOTS : 0;
 }
 

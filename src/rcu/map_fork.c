@@ -2,12 +2,10 @@
 /* near_rcu_map: the process's maps, and fork, which takes all their locks.
  *
  * They are taken before those of near_rcu: a signal handler that reads may wait for one of these,
- * in a thread that holds one of ours. So these handlers are registered after those of fork.c. */
-#include "map.h"
-#include "rcu.h"
-
-#include <pthread.h>
-#include <signal.h>
+ * in a thread that holds one of ours. So these handlers are registered after those of
+ * rcu_fork.c. */
+#include "rcu/map.h"
+#include "rcu/rcu.h"
 
 static struct near__fork_turn turn;
 
@@ -33,71 +31,50 @@ static void visit_up(near__fork_step *step)
 	step(&near__rcu.maps_lock);
 }
 
-static void fork_prepare(void)
-{
-	near__fork_prepare(&turn, visit_down);
-}
-
-static void fork_parent(void)
-{
-	near__fork_in_parent(&turn, visit_up);
-}
-
-static void fork_child(void)
+static void rcu_map_reset_child(void)
 {
 	if (near__fork_is_mine(&turn))
 		for (struct near_rcu_map *m = near__rcu.maps; m; m = m->next)
 			m->starts = 0;
-	near__fork_in_child(&turn, visit_up);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+NEAR__FORK_HANDLERS(rcu_map, &turn, visit_down, visit_up, rcu_map_reset_child)
+
+__attribute__((constructor)) static void maps_watch_forks(void)
 {
 	near__rcu_watch_forks();
-	near__fork_register(&near__rcu.watches_map_forks, fork_prepare, fork_parent, fork_child);
+	NEAR__FORK_REGISTER(rcu_map, &near__rcu.watches_map_forks);
 }
 
-/* With signals blocked: a handler that forks takes the lock, too. */
-static bool with_lock(bool (*change)(struct near_rcu_map *m), struct near_rcu_map *m)
+static void maps_add(void *map)
 {
-	sigset_t all, old;
-	bool changed;
+	struct near_rcu_map *m = map;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	near_lock_lock(&near__rcu.maps_lock);
-	changed = change(m);
-	near_lock_unlock(&near__rcu.maps_lock);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return changed;
-}
-
-static bool add(struct near_rcu_map *m)
-{
 	m->next = near__rcu.maps;
 	near__rcu.maps = m;
-	return true;
 }
 
-static bool drop(struct near_rcu_map *m)
+/* *map becomes NULL if it is none. */
+static void maps_drop(void *map)
 {
-	struct near_rcu_map **at = &near__rcu.maps;
+	struct near_rcu_map **m = map, **at = &near__rcu.maps;
 
-	while (*at && *at != m)
+	while (*at && *at != *m)
 		at = &(*at)->next;
-	if (!*at)
-		return false;
-	*at = m->next;
-	return true;
+	if (*at)
+		*at = (*m)->next;
+	else
+		*m = NULL;
 }
 
 void near__rcu_map_register(struct near_rcu_map *m)
 {
-	with_lock(add, m);
+	near__rcu_with_lock(&near__rcu.maps_lock, maps_add, m);
 }
 
 void near__rcu_map_unregister(struct near_rcu_map *m)
 {
-	if (!with_lock(drop, m)) /* without the lock: a handler of SIGABRT may fork */
+	near__rcu_with_lock(&near__rcu.maps_lock, maps_drop, &m);
+	if (!m) /* without the lock: a handler of SIGABRT may fork */
 		near__die("near_rcu_map_destroy: no map, or destroyed before");
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map: making one, counting, iterating. */
-#include "map.h"
+#include "rcu/map.h"
 
 #include <nearcpu/rseq.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ground/valgrind.h"
+#include "base/known.h"
+#include "base/reserved.h"
+#include "base/valgrind.h"
 
+#define DEFAULT_ENTRIES 64
 #define LEAST_STRIPE_BITS 3
 #define MOST_STRIPE_BITS 6
 
-static int allocate(struct near_rcu_map *m)
+static int map_allocate(struct near_rcu_map *m)
 {
 	struct near__rcu_map_table *t;
 
@@ -27,11 +30,14 @@ static int allocate(struct near_rcu_map *m)
 	return 0;
 }
 
-int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, size_t entries,
-		      near_rcu_map_hash *hash, near_rcu_map_equal *equal)
+int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, near_rcu_map_hash *hash,
+		      near_rcu_map_equal *equal, const struct near_rcu_map_options *options)
 {
+	size_t entries = options && options->entries ? options->entries : DEFAULT_ENTRIES;
 	int r;
 
+	if (options && !NEAR__RESERVED_ARE_ZERO(options))
+		return -EINVAL;
 	memset(m, 0, sizeof(*m));
 	near__valgrind_ignore(m, sizeof(*m));
 	m->hash = hash;
@@ -43,7 +49,7 @@ int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, size_t entri
 	m->floor_bits = near__rcu_map_bits(m, entries);
 	if (!m->floor_bits)
 		return -EINVAL;
-	r = allocate(m);
+	r = map_allocate(m);
 	if (!r)
 		near__rcu_map_register(m);
 	return r;
@@ -83,13 +89,11 @@ static uint64_t bytes_of(const struct near__rcu_map_table *t)
 	       sizeof(struct near__rcu_map_bucket) * __atomic_load_n(&t->chained, __ATOMIC_RELAXED);
 }
 
-int near_rcu_map_status(struct near_rcu_map *m, struct near_rcu_map_status *out, size_t size)
+int near_rcu_map_stats(struct near_rcu_map *m, struct near_rcu_map_stats *out, size_t size)
 {
-	struct near_rcu_map_status s = {0};
+	struct near_rcu_map_stats s = {0};
 	const struct near__rcu_map_table *t;
 
-	if (!size)
-		return -EINVAL;
 	s.memory = sizeof(*m->stripes) << m->stripe_bits;
 	near_lock_lock(&m->resizing);
 	t = near__rcu_map_current(m);
@@ -103,9 +107,7 @@ int near_rcu_map_status(struct near_rcu_map *m, struct near_rcu_map_status *out,
 	s.chained = __atomic_load_n(&t->chained, __ATOMIC_RELAXED);
 	near_lock_unlock(&m->resizing);
 	s.entries = near__rcu_map_sum(m);
-	memset(out, 0, size);
-	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
-	return 0;
+	return near__copy_known(out, size, &s, sizeof(s));
 }
 
 /* ---- iteration ---- */
@@ -142,7 +144,7 @@ struct near_rcu_map_entry *near_rcu_map_next(struct near_rcu_map_iterator *i)
 		struct near_rcu_map_entry *e;
 		uint64_t mixed;
 
-		if (i->slot == NEAR__RCU_MAP_SLOTS) {
+		if (i->slot == NEAR__RCU_MAP_CELLS) {
 			i->bucket = near_rcu_dereference(i->bucket->more);
 			i->slot = 0;
 		}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map: tables, and how entries move from one to the next; src/rcu/map.h has the argument.
  */
-#include "map.h"
+#include "rcu/map.h"
 
 #include <stdlib.h>
 
-#include "ground/valgrind.h"
+#include "base/valgrind.h"
 
 #define MOST_BITS (sizeof(void *) == 8 ? 40u : 24u) /* of a table */
 
@@ -68,7 +68,7 @@ uint64_t near__rcu_map_sum(const struct near_rcu_map *m)
 
 /* From a table of `from` bits, unless another thread was first, or requested what no table is to
  * shrink below by itself. 0 or -ENOMEM. */
-static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bool by_itself)
+static int resize_begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bool by_itself)
 {
 	struct near__rcu_map_table *t, *next = near__rcu_map_allocate(bits);
 
@@ -89,7 +89,7 @@ static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bool by_i
 }
 
 /* Hands over what was retired, by this thread or by one that a child lacks. */
-static void retire(struct near_rcu_map *m)
+static void table_retire(struct near_rcu_map *m)
 {
 	struct near__rcu_map_table *t = __atomic_exchange_n(&m->retired, NULL, __ATOMIC_ACQ_REL);
 
@@ -119,7 +119,7 @@ static bool has_moved(struct near_rcu_map *m, const struct near__rcu_map_table *
 	return true;
 }
 
-static void end(struct near_rcu_map *m)
+static void resize_end(struct near_rcu_map *m)
 {
 	struct near__rcu_map_table *t;
 
@@ -140,7 +140,7 @@ static void end(struct near_rcu_map *m)
 			;
 	}
 	near_lock_unlock(&m->resizing);
-	retire(m);
+	table_retire(m);
 }
 
 /* With the stripe's lock. Sets *more if it has buckets left; returns how many spares it lacks. */
@@ -153,7 +153,7 @@ static size_t move_some(struct near_rcu_map *m, unsigned stripe, bool *more,
 	size_t missing = 0;
 
 	*more = false;
-	/* Acquire: pairs with the release in begin. */
+	/* Acquire: pairs with the release in resize_begin. */
 	if (!__atomic_load_n(&t->next, __ATOMIC_ACQUIRE))
 		return 0;
 	for (int i = 0; i < NEAR__RCU_MAP_STEP && s->moved < buckets && !missing; i++) {
@@ -187,9 +187,9 @@ static int move_step(struct near_rcu_map *m, unsigned stripe, bool waits)
 	return r;
 }
 
-static void help(struct near_rcu_map *m)
+static void resize_help(struct near_rcu_map *m)
 {
-	/* Relaxed: a hint; `end` checks all stripes. */
+	/* Relaxed: a hint; `resize_end` checks all stripes. */
 	unsigned i = __atomic_load_n(&m->helped, __ATOMIC_RELAXED);
 
 	if (i < near__rcu_map_stripes(m)) {
@@ -198,7 +198,7 @@ static void help(struct near_rcu_map *m)
 		__atomic_store_n(&m->helped, ++i, __ATOMIC_RELAXED);
 	}
 	if (i >= near__rcu_map_stripes(m))
-		end(m);
+		resize_end(m);
 }
 
 /* ---- by itself ---- */
@@ -211,10 +211,10 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 	if (need == NEAR__RCU_MAP_NOTHING)
 		return;
 	if (need == NEAR__RCU_MAP_HELP) {
-		help(m);
+		resize_help(m);
 		return;
 	}
-	/* Relaxed: `begin` compares. */
+	/* Relaxed: `resize_begin` compares. */
 	bits = 64 - (uint32_t)(__atomic_load_n(&m->table, __ATOMIC_RELAXED) & 63);
 	n = near__rcu_map_sum(m);
 	wanted = bits;
@@ -225,16 +225,16 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 	if (need == NEAR__RCU_MAP_SHRINK && n < (uint64_t)1 << bits >> 1 &&
 	    bits > __atomic_load_n(&m->floor_bits, __ATOMIC_RELAXED))
 		wanted--;
-	/* Relaxed: a hint, that one thread allocates. Without memory all stays as it is. */
+	/* Relaxed: a hint, so that one thread allocates. Without memory all stays as it is. */
 	if (wanted == bits || __atomic_exchange_n(&m->starts, 1, __ATOMIC_RELAXED))
 		return;
-	begin(m, bits, wanted, true);
+	resize_begin(m, bits, wanted, true);
 	__atomic_store_n(&m->starts, 0, __ATOMIC_RELAXED);
 }
 
 /* ---- on request ---- */
 
-static int move_all(struct near_rcu_map *m)
+static int resize_move_all(struct near_rcu_map *m)
 {
 	int r;
 
@@ -244,7 +244,7 @@ static int move_all(struct near_rcu_map *m)
 		if (r < 0)
 			return r;
 	}
-	end(m);
+	resize_end(m);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ int near_rcu_map_resize(struct near_rcu_map *m, size_t entries)
 			__atomic_store_n(&m->floor_bits, floor, __ATOMIC_RELAXED);
 		near_lock_unlock(&m->resizing);
 		if (!done)
-			r = resizing ? move_all(m) : begin(m, bits, wanted, false);
+			r = resizing ? resize_move_all(m) : resize_begin(m, bits, wanted, false);
 	}
 	return r;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: grace periods; src/rcu/rcu.h has the argument. */
-#include "rcu.h"
+#include "rcu/rcu.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "ground/futex.h"
-#include "ground/probe.h"
-#include "ground/spin.h"
+#include "base/futex.h"
+#include "base/probe.h"
+#include "base/spin.h"
 #include "parking/timeout.h"
 
 #define REPORT_AFTER_NS INT64_C(10000000000)
 
-static void fence(void)
+static void period_fence(void)
 {
 	near__fence();
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -34,7 +35,7 @@ static uint64_t counted_in(const struct near_rcu *d, unsigned phase)
 
 /* The sections of the phase that go on; `in`: of sequences. Acquire: pairs with the release of a
  * reader that counts out. */
-static uint64_t left(const struct near_rcu *d, unsigned phase, uint64_t in)
+static uint64_t sections_left(const struct near_rcu *d, unsigned phase, uint64_t in)
 {
 	uint64_t out = 0;
 
@@ -52,7 +53,7 @@ static uint64_t left(const struct near_rcu *d, unsigned phase, uint64_t in)
 
 static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 {
-	return left(d, phase, in) == 0;
+	return sections_left(d, phase, in) == 0;
 }
 
 static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
@@ -62,28 +63,28 @@ static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
 	__atomic_store_n(&d->slept, d->slept + 1, __ATOMIC_RELAXED);
 	for (;;) {
 		__atomic_store_n(&d->sleeps, 1, __ATOMIC_SEQ_CST);
-		fence();
+		period_fence();
 		if (is_drained(d, phase, in))
 			break;
-		near__rcu_sleep(&d->sleeps, 1, report);
+		near__futex_sleep(&d->sleeps, 1, report, false);
 		if (near__now(CLOCK_MONOTONIC) - began >= report) {
-			near__rcu_report(d, phase, left(d, phase, in));
+			near__rcu_report(d, phase, sections_left(d, phase, in));
 			report *= 2;
 		}
 	}
 	__atomic_store_n(&d->sleeps, 0, __ATOMIC_RELAXED);
 }
 
-static void drive(struct near_rcu *d)
+static void period_drive(struct near_rcu *d)
 {
 	uint64_t period = d->begun + 1, in;
 	unsigned old = near__rcu_index(d, d->phase);
 
 	near__probe(NEAR__PROBE_PERIOD, d, period);
 	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
-	fence();
+	period_fence();
 	__atomic_store_n(&d->phase, (uintptr_t)&d->slots->out[!old], __ATOMIC_SEQ_CST);
-	fence();
+	period_fence();
 	in = counted_in(d, old);
 	if (!is_drained(d, old, in) && !NEAR__SPIN_UNTIL(is_drained(d, old, in)) &&
 	    !NEAR__YIELD_UNTIL(is_drained(d, old, in)))
@@ -123,14 +124,14 @@ static bool try_drive(struct near_rcu *d, uint64_t period)
 					 __ATOMIC_RELAXED))
 		return false;
 	if (!near_rcu_poll(d, period))
-		drive(d);
+		period_drive(d);
 	/* In this order: a thread that has loaded `turns` and then finds that this one drives is
 	 * woken, or `turns` changes before it sleeps. Sequentially consistent: one that counts
 	 * itself after the load of `waiters` finds that no thread drives. */
 	__atomic_store_n(&d->drives, 0, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&d->waiters, __ATOMIC_SEQ_CST))
-		near__rcu_wake_all(&d->turns);
+		near__futex_wake(&d->turns, INT_MAX, false);
 	return true;
 }
 
@@ -144,7 +145,7 @@ void near__rcu_wait(struct near_rcu *d, uint64_t period)
 		__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
 		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
 		if (!near_rcu_poll(d, period) && __atomic_load_n(&d->drives, __ATOMIC_SEQ_CST))
-			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
+			near__futex_sleep(&d->turns, seen, NEAR__FOREVER, false);
 		__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
 	}
 }

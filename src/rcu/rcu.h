@@ -34,8 +34,9 @@
  *   the flip here, takes back what it added, and tries again. All four accesses are sequentially
  *   consistent. That the phase may have been flipped twice does no harm: what counts is that it is
  *   the current one after the add. So after the flip these words have all sections of the old
- *   phase, and now and then one more, which is about to be taken back: they are loaded anew with
- *   each sum of those that ended. If both are equal, no section is left.
+ *   phase. Now and then one of them also has an add that is about to be taken back. Therefore each
+ *   sum of the sections that were counted out loads the words of fallback slots again. No section
+ *   is left when as many were counted out as were counted in.
  * - A process without rseq: near__fence does nothing there, so that a sequentially consistent fence
  *   is added.
  * - The sleep. The driver stores `sleeps`, fences, and computes the sum once more before it sleeps.
@@ -47,7 +48,7 @@
  *   on `turns`, which changes after the driver has given up its part: none sleeps while no thread
  *   drives.
  * - Signal handlers read; they are sequences and atomics as above. read_lock is in section.c.
- * - fork, see fork.c: a thread that waits for readers holds no lock.
+ * - fork, see rcu_fork.c: a thread that waits for readers holds no lock.
  * - A killed thread ends the process. A vfork child that is killed in a section leaves it counted.
  *
  * Callbacks: each slot has two lists, of which the word `batch` names the one that calls push to,
@@ -63,9 +64,9 @@
 
 #include <nearcpu/rcu.h>
 
-#include "ground/block.h"
-#include "ground/fork.h"
-#include "percpu/internal.h"
+#include "base/block.h"
+#include "base/fork.h"
+#include "percpu/percpu.h"
 
 /* The copy of a slot. Words that sequences count by have the bit NEAR__RCU_OPEN since the slot was
  * opened: so a sequence that loads 0 has found a slot that is not open, and needs no other word. */
@@ -138,7 +139,7 @@ struct near__rcu {
 			struct near_rcu *domains;
 			uint32_t exit_key, has_exit_key;
 			struct near__rcu_record *records; /* with rcu_check:1 */
-			uint64_t unopened;                /* memory of the same, see check.c */
+			uint64_t unopened;                /* memory of the same, see rcu_check.c */
 			struct near_lock maps_lock;       /* of `maps`; taken before all others */
 			struct near_rcu_map *maps;
 			uint32_t watches_map_forks;
@@ -166,25 +167,19 @@ static inline unsigned near__rcu_index(const struct near_rcu *d, uint64_t phase)
 	return phase != (uintptr_t)&d->slots->out[0];
 }
 
-/* ---- state.c ---- */
+/* ---- rcu_fork.c ---- */
 
 void near__rcu_watch_forks(void);
-
-/* In a child that has one thread: whether a section of it is counted in. */
-bool near__rcu_has_readers(const struct near_rcu *d);
-
-/* Sleeps while *low is `seen`; *waiters was counted up before `seen` was loaded. */
-void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns);
-void near__rcu_wake_all(uint32_t *low);
-#define NEAR__FOREVER INT64_MAX
 
 /* ---- read.c ---- */
 
 uint64_t near__rcu_count_in(struct near_rcu *d);
 void near__rcu_count_out(struct near_rcu *d, uint64_t token);
-uint64_t near__rcu_readers(const struct near_rcu *d);
+/* Sections that were counted in, in phase i, less those that were counted out; while others read,
+ * approximately. */
+uint64_t near__rcu_inside(const struct near_rcu *d, unsigned i);
 
-/* ---- check.c: rcu_check:1 ---- */
+/* ---- rcu_check.c: rcu_check:1 ---- */
 
 static inline bool near__rcu_checks(void)
 {
@@ -202,8 +197,8 @@ void near__rcu_drop_records(void);
 
 /* ---- section.c ---- */
 
-/* Calls change(arg) with near__rcu.lock. */
-void near__rcu_with_lock(void (*change)(void *arg), void *arg);
+/* Calls change(arg) with this lock, one of near__rcu. */
+void near__rcu_with_lock(struct near_lock *lock, void (*change)(void *arg), void *arg);
 /* Stops the program if this thread is in a section; `what`: the function that must not be
  * called. */
 void near__rcu_check_outside(const struct near_rcu *d, const char *what);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: the slow paths of readers; src/rcu/rcu.h has the argument. */
-#include "rcu.h"
+#include "rcu/rcu.h"
 
+#include <limits.h>
 #include <unistd.h>
 
-#include "ground/futex.h"
+#include "base/futex.h"
 
 /* Release: a sequence that finds the word open may write to the slot, and the sums have its bit. */
 static void open_word(uint64_t *word)
@@ -25,7 +26,7 @@ static void open_words(struct near_rcu *d, uint32_t slot)
 
 /* Opens the local slot, unless this thread must not use it. With rcu_check:1 none is opened: all
  * readers make calls. */
-static bool open_slot(struct near_rcu *d)
+static bool reader_open_slot(struct near_rcu *d)
 {
 	uint32_t slot = near__rcu_checks() ? NEAR__NO_SLOT : near__slot_open(d->slots);
 
@@ -39,15 +40,6 @@ void near__rcu_open_ahead(struct near_rcu *d, uint32_t slot)
 	if (near__process.usable && !near__rcu_checks() && near__slot_open_at(d->slots, slot))
 		open_words(d, slot);
 }
-
-#define TRY_ON_SLOT(d, sequence)                                                                   \
-	({                                                                                         \
-		bool near__done = false;                                                           \
-                                                                                                   \
-		for (int i = 0; i < NEAR_SEQ_TRIES && !near__done && open_slot(d); i++)            \
-			near__done = (sequence);                                                   \
-		near__done;                                                                        \
-	})
 
 static void wake_if_asleep(struct near_rcu *d)
 {
@@ -75,7 +67,7 @@ uint64_t near__rcu_count_in(struct near_rcu *d)
 {
 	uint64_t phase;
 
-	if (TRY_ON_SLOT(d, near__rcu_try_enter(d, &phase)))
+	if (NEAR__TRY(reader_open_slot(d), near__rcu_try_enter(d, &phase)))
 		return phase;
 	return count_in_by_atomic(d);
 }
@@ -84,7 +76,7 @@ void near__rcu_count_out(struct near_rcu *d, uint64_t token)
 {
 	struct near__rcu_slot *s;
 
-	if (!TRY_ON_SLOT(d, near__rcu_try_exit(token))) {
+	if (!NEAR__TRY(reader_open_slot(d), near__rcu_try_exit(token))) {
 		s = near__fallback(d->slots);
 		/* Sequentially consistent: the load of `sleeps` stays behind. A release: pairs with
 		 * the acquire of the driver. */
@@ -110,20 +102,18 @@ void near__rcu_exit_slow(struct near_rcu *d, uint64_t at)
 void near__rcu_wake(struct near_rcu *d)
 {
 	if (__atomic_exchange_n(&d->sleeps, 0, __ATOMIC_SEQ_CST))
-		near__rcu_wake_all(&d->sleeps);
+		near__futex_wake(&d->sleeps, INT_MAX, false);
 }
 
-uint64_t near__rcu_readers(const struct near_rcu *d)
+uint64_t near__rcu_inside(const struct near_rcu *d, unsigned i)
 {
-	uint64_t in = 0, out = 0;
+	uint64_t n = 0;
 
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
 		const struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
-		for (int i = 0; i < 2; i++) {
-			out += near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
-			in += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
-		}
+		n -= near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
+		n += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
 	}
-	return (int64_t)(in - out) > 0 ? in - out : 0;
+	return n;
 }

@@ -4,7 +4,7 @@
  * The count of a section is taken before its depth is set, and given back after the depth is
  * cleared. A signal handler in between finds the depth 0, counts a section of its own, and leaves
  * the depth 0; the interrupted code has its own token in a register. */
-#include "rcu.h"
+#include "rcu/rcu.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/tsan.h"
+#include "base/signals.h"
+#include "base/tsan.h"
 
 #define BARRIER __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
@@ -34,24 +35,23 @@ static void check_exit(struct near__rcu_thread *t)
 
 /* With signals blocked, so that a handler does not wait for its own thread; a handler within fork
  * has the lock. */
-void near__rcu_with_lock(void (*change)(void *arg), void *arg)
+void near__rcu_with_lock(struct near_lock *lock, void (*change)(void *arg), void *arg)
 {
-	sigset_t all, old;
+	sigset_t old;
 
 	if (near__fork_is_mine(&near__rcu.turn)) {
 		change(arg);
 		return;
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	near_lock_lock(&near__rcu.lock);
+	near__signals_block(&old);
+	near_lock_lock(lock);
 	change(arg);
-	near_lock_unlock(&near__rcu.lock);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	near_lock_unlock(lock);
+	near__signals_restore(&old);
 }
 
 /* The key's destructor. The second time, so that destructors of other keys may still read. */
-static void leave(void *thread)
+static void thread_leave(void *thread)
 {
 	struct near__rcu_thread *t = thread;
 
@@ -71,7 +71,7 @@ static void add_thread(void *thread)
 
 	if (t->known)
 		return; /* by a handler */
-	if (!near__rcu.has_exit_key && pthread_key_create(&key, leave) == 0) {
+	if (!near__rcu.has_exit_key && pthread_key_create(&key, thread_leave) == 0) {
 		near__rcu.exit_key = key;
 		near__rcu.has_exit_key = 1;
 	}
@@ -104,7 +104,7 @@ void near__rcu_drop_number(struct near_rcu *d)
 			near__rcu.used_numbers &= ~(1u << n);
 }
 
-static struct near__rcu_thread *add(struct near_rcu *d)
+static struct near__rcu_thread *thread_add(struct near_rcu *d)
 {
 	struct near__rcu_thread *t = near__rcu_thread_own();
 
@@ -112,9 +112,9 @@ static struct near__rcu_thread *add(struct near_rcu *d)
 		near__die("near_rcu_read_lock: no memory to record the section; near_rcu_enter "
 			  "needs none");
 	if (!t->known && near__storage_is_own())
-		near__rcu_with_lock(add_thread, t);
+		near__rcu_with_lock(&near__rcu.lock, add_thread, t);
 	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
-		near__rcu_with_lock(add_number, d);
+		near__rcu_with_lock(&near__rcu.lock, add_number, d);
 	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
 		/* without the lock: a handler of SIGABRT may fork */
 		near__die("near_rcu_read_lock: of more than eight domains; use near_rcu_enter");
@@ -126,7 +126,7 @@ static struct near__rcu_thread *add(struct near_rcu *d)
 /* The functions below make calls only where they return what these return: so they save no
  * registers. */
 
-static void begin(struct near__rcu_section *s, uint64_t token, const void *site)
+static void section_begin(struct near__rcu_section *s, uint64_t token, const void *site)
 {
 	BARRIER;
 	s->depth = 1;
@@ -139,11 +139,11 @@ static __attribute__((noinline)) void lock_slow(struct near_rcu *d, const void *
 {
 	struct near__rcu_section *s;
 
-	s = near__rcu_section(d, add(d));
+	s = near__rcu_section(d, thread_add(d));
 	if (s->depth)
 		s->depth++;
 	else
-		begin(s, near__rcu_count_in(d), site);
+		section_begin(s, near__rcu_count_in(d), site);
 }
 
 void near_rcu_read_lock(struct near_rcu *d)
@@ -160,7 +160,7 @@ void near_rcu_read_lock(struct near_rcu *d)
 	else if (NEAR__UNLIKELY(!near__rcu_try_enter(d, &token)))
 		lock_slow(d, site);
 	else
-		begin(s, token, site);
+		section_begin(s, token, site);
 }
 
 static __attribute__((noinline)) void unlock_nested(struct near__rcu_section *s)
@@ -242,7 +242,7 @@ struct delay {
 	uint64_t left;  /* sections of it; those of tokens, once those of threads are subtracted */
 };
 
-static void report(const struct near__block *b, void *delay)
+static void thread_report(const struct near__block *b, void *delay)
 {
 	const struct near__rcu_thread *t = (const void *)b->rcu;
 	struct delay *w = delay;
@@ -265,7 +265,7 @@ void near__rcu_report(const struct near_rcu *d, unsigned phase, uint64_t section
 {
 	struct delay w = {d, (uintptr_t)&d->slots->out[phase], sections};
 
-	near__blocks_visit(report, &w);
+	near__blocks_visit(thread_report, &w);
 	if (w.left && !near__rcu_checks())
 		near__warn("near_rcu: a grace period waits for a section of near_rcu_enter; "
 			   "NEAR_CONF=rcu_check:1 finds its caller");

@@ -3,20 +3,23 @@
  *
  * A batch is what was pushed until a flip of `batch`. `request` is how soon the next one is to
  * begin; it only rises until the worker takes it. */
-#include "rcu.h"
+#include "rcu/rcu.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "base/futex.h"
+#include "base/signals.h"
 #include "parking/timeout.h"
 
 /* ---- a batch ---- */
 
 /* What is on a list moves to `running` under the lock that fork holds: the child finds each
  * callback once. */
-static void take(struct near_rcu *d, uint64_t *list)
+static void worker_take(struct near_rcu *d, uint64_t *list)
 {
 	near_lock_lock(&near__rcu.lists);
 	d->running = (struct near_rcu_head *)(uintptr_t)*list;
@@ -34,8 +37,8 @@ static void take_pushed(struct near_rcu *d)
 }
 
 /* A child that is forked in the middle completes what was begun, whichever of the stores it finds,
- * see fork.c. */
-static void run(struct near_rcu *d)
+ * see rcu_fork.c. */
+static void worker_run(struct near_rcu *d)
 {
 	struct near_rcu_head *head;
 
@@ -57,7 +60,7 @@ static void end_batch(struct near_rcu *d)
 	__atomic_store_n(&d->batches_done, d->batches_begun, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&d->batches_low, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&d->batch_waiters, __ATOMIC_SEQ_CST))
-		near__rcu_wake_all(&d->batches_low);
+		near__futex_wake(&d->batches_low, INT_MAX, false);
 }
 
 static void run_batch(struct near_rcu *d)
@@ -73,10 +76,10 @@ static void run_batch(struct near_rcu *d)
 	d->running = d->taken;
 	d->taken = NULL;
 	near_lock_unlock(&near__rcu.lists);
-	run(d);
+	worker_run(d);
 	for (unsigned s = 0; near_percpu_next(d->slots, &s);) {
-		take(d, &near__rcu_slot(d, s)->calls[old / 8]);
-		run(d);
+		worker_take(d, &near__rcu_slot(d, s)->calls[old / 8]);
+		worker_run(d);
 		s++;
 	}
 	end_batch(d);
@@ -108,18 +111,20 @@ bool near__rcu_is_idle(const struct near_rcu *d)
 
 /* ---- the worker ---- */
 
-static uint32_t requested(const struct near_rcu *d)
+static uint32_t worker_requested(const struct near_rcu *d)
 {
 	return __atomic_load_n(&d->request, __ATOMIC_SEQ_CST);
 }
 
-/* Sleeps until more than `how` is requested, or until `end`. */
+/* Sleeps until more than `how` is requested, or until `end`. The futex compares with the value that
+ * was checked: it does not wait if a request came since. */
 static void sleep_while(struct near_rcu *d, enum near__rcu_request how, int64_t end)
 {
+	uint32_t seen;
 	int64_t left;
 
-	while (requested(d) <= how && (left = end - near__now(CLOCK_MONOTONIC)) > 0)
-		near__rcu_sleep(&d->request, requested(d), left);
+	while ((seen = worker_requested(d)) <= how && (left = end - near__now(CLOCK_MONOTONIC)) > 0)
+		near__futex_sleep(&d->request, seen, left, false);
 }
 
 static void sleep_until_requested(struct near_rcu *d)
@@ -129,8 +134,8 @@ static void sleep_until_requested(struct near_rcu *d)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (near__rcu_has_calls(d))
 		return;
-	while (!requested(d))
-		near__rcu_sleep(&d->request, NEAR__RCU_NOTHING, NEAR__FOREVER);
+	while (!worker_requested(d))
+		near__futex_sleep(&d->request, NEAR__RCU_NOTHING, NEAR__FOREVER, false);
 }
 
 /* `since`: when the batch before this one began. */
@@ -138,9 +143,9 @@ static void wait_to_begin(struct near_rcu *d, int64_t since)
 {
 	int64_t interval = (int64_t)d->interval_us * 1000;
 
-	if (!requested(d))
+	if (!worker_requested(d))
 		sleep_until_requested(d);
-	if (requested(d) == NEAR__RCU_LAZILY) {
+	if (worker_requested(d) == NEAR__RCU_LAZILY) {
 		__atomic_store_n(&d->call_wakes, NEAR__RCU_NOT_LAZY, __ATOMIC_SEQ_CST);
 		sleep_while(d, NEAR__RCU_LAZILY,
 			    near__now(CLOCK_MONOTONIC) + (int64_t)d->lazy_interval_us * 1000);
@@ -154,7 +159,7 @@ static void set_works_in(struct near_rcu *d, uintptr_t thread)
 	__atomic_store_n(&d->works_in, thread, __ATOMIC_RELAXED);
 }
 
-static void *work(void *domain)
+static void *worker_work(void *domain)
 {
 	struct near_rcu *d = domain;
 	int64_t began = 0;
@@ -175,16 +180,15 @@ static void *work(void *domain)
 /* ---- starting it ---- */
 
 /* With signals blocked in the new thread. */
-static int create(struct near_rcu *d)
+static int worker_create(struct near_rcu *d)
 {
-	sigset_t all, old;
+	sigset_t old;
 	pthread_t thread;
 	int r, saved = errno;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, work, d);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	near__signals_block(&old);
+	r = pthread_create(&thread, NULL, worker_work, d);
+	near__signals_restore(&old);
 	if (!r)
 		d->thread = (uintptr_t)thread;
 	errno = saved;
@@ -196,9 +200,9 @@ static void end_start(struct near_rcu *d)
 {
 	__atomic_store_n(&d->worker, NEAR__RCU_ABSENT, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&d->batches_low, 1, __ATOMIC_SEQ_CST);
-	near__rcu_wake_all(&d->batches_low);
+	near__futex_wake(&d->batches_low, INT_MAX, false);
 	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
-	near__rcu_wake_all(&d->turns);
+	near__futex_wake(&d->turns, INT_MAX, false);
 }
 
 int near_rcu_start(struct near_rcu *d)
@@ -209,7 +213,7 @@ int near_rcu_start(struct near_rcu *d)
 	if (!__atomic_compare_exchange_n(&d->worker, &absent, NEAR__RCU_STARTS, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
-	r = create(d);
+	r = worker_create(d);
 	if (r) {
 		end_start(d);
 		return -EAGAIN;
@@ -220,7 +224,7 @@ int near_rcu_start(struct near_rcu *d)
 
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 {
-	uint32_t was = requested(d);
+	uint32_t was = worker_requested(d);
 
 	while (was < how && !__atomic_compare_exchange_n(&d->request, &was, how, true,
 							 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -228,7 +232,7 @@ int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 	if (__atomic_load_n(&d->worker, __ATOMIC_ACQUIRE) == NEAR__RCU_ABSENT)
 		return near_rcu_start(d);
 	if (was < how)
-		near__rcu_wake_all(&d->request);
+		near__futex_wake(&d->request, INT_MAX, false);
 	return 0;
 }
 

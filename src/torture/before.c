@@ -3,7 +3,7 @@
  * it. Where the length of an instruction cannot be decoded, the run is single-stepped, except for
  * its calls of other functions. */
 #define _GNU_SOURCE
-#include "breakpoints.h"
+#include "torture/breakpoints.h"
 
 #include <stddef.h>
 
@@ -35,7 +35,7 @@ static bool belongs_to_sequence(uintptr_t ip)
 	return false;
 }
 
-static void add(uintptr_t ip)
+static void before_add(uintptr_t ip)
 {
 	for (unsigned i = 0; i < way.n && i < way.room; i++)
 		if (way.out[i] == ip)
@@ -80,7 +80,7 @@ static void on_way(ucontext_t *c)
 		step_on(c, false);
 	} else if (!skip_call(c, ip)) {
 		if (ip >= way.seq->entry && ip < way.seq->start)
-			add(ip);
+			before_add(ip);
 		step_on(c, true);
 	}
 }
@@ -107,6 +107,6 @@ unsigned near__trap_before(unsigned seq, void (*run)(void *arg), void *arg, uint
 		step_through(run, arg);
 	else
 		for (uintptr_t ip = s->entry; ip < s->start; ip += near__trap_length(ip))
-			add(ip);
+			before_add(ip);
 	return way.n < room ? way.n : room;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Plants and removes breakpoints, and identifies the one that raised a SIGTRAP. */
 #define _GNU_SOURCE
-#include "breakpoints.h"
+#include "torture/breakpoints.h"
 
 #include <stdlib.h>
 #include <string.h>

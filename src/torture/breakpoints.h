@@ -4,7 +4,7 @@
 #ifndef NEARCPU_TORTURE_BREAKPOINTS_H
 #define NEARCPU_TORTURE_BREAKPOINTS_H
 
-#include "trap.h"
+#include "torture/trap.h"
 
 struct breakpoint {
 	uintptr_t at;

@@ -3,7 +3,7 @@
  * its content: five fields whose addresses lie in the text of the same object, and the signature
  * before the abort address, which the kernel requires. This needs neither sections nor symbols. */
 #define _GNU_SOURCE
-#include "find.h"
+#include "torture/find.h"
 
 #include <errno.h>
 #include <link.h>
@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "names.h"
+#include "base/bits.h"
+#include "torture/names.h"
 
 /* As the kernel defines it. */
 struct descriptor {
@@ -102,7 +103,7 @@ static bool shares_abort(struct finder *f, uintptr_t abort)
 	return shares;
 }
 
-READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
+READS_ANYTHING static void finder_add(struct finder *f, const struct descriptor *d)
 {
 	struct found *out = f->out;
 	struct trap_seq *s;
@@ -131,14 +132,14 @@ READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
 
 /* The linker may place descriptors anywhere in the loaded file. Memory beyond the file's bytes is
  * initially zero, and descriptors are not created at run time. */
-READS_ANYTHING static void search(struct finder *f, const ElfW(Phdr) * p)
+READS_ANYTHING static void finder_search(struct finder *f, const ElfW(Phdr) * p)
 {
 	uintptr_t at = (start_of(f, p) + 7) & ~(uintptr_t)7;
 	uintptr_t end = start_of(f, p) + p->p_filesz;
 
 	for (; at + sizeof(struct descriptor) <= end && !f->error; at += 8)
 		if (*(const uint64_t *)at == 0 && is_descriptor(f, (const struct descriptor *)at))
-			add(f, (const struct descriptor *)at);
+			finder_add(f, (const struct descriptor *)at);
 }
 
 static void add_text(struct finder *f, const ElfW(Phdr) * p)
@@ -153,7 +154,7 @@ static void add_text(struct finder *f, const ElfW(Phdr) * p)
 	f->out->texts = texts;
 	texts[f->out->text_count++] = (struct text){
 		.start = start_of(f, p) & ~(page - 1),
-		.end = (start_of(f, p) + p->p_memsz + page - 1) & ~(page - 1),
+		.end = near__round_up(start_of(f, p) + p->p_memsz, page),
 		.protection = PROT_EXEC | (p->p_flags & PF_R ? PROT_READ : 0) |
 			      (p->p_flags & PF_W ? PROT_WRITE : 0),
 	};
@@ -178,7 +179,7 @@ static void name_functions(struct finder *f, unsigned first)
 	near__names_close(&w);
 }
 
-static int visit(struct dl_phdr_info *object, size_t size, void *finder)
+static int finder_visit(struct dl_phdr_info *object, size_t size, void *finder)
 {
 	struct finder *f = finder;
 	unsigned first = f->out->count;
@@ -189,7 +190,7 @@ static int visit(struct dl_phdr_info *object, size_t size, void *finder)
 		const ElfW(Phdr) *p = &object->dlpi_phdr[i];
 
 		if (p->p_type == PT_LOAD && (p->p_flags & PF_R))
-			search(f, p);
+			finder_search(f, p);
 	}
 	if (f->out->count == first)
 		return f->error;
@@ -206,7 +207,7 @@ int near__find(struct found *out)
 
 	*out = (struct found){0};
 	if (NEAR__HAS_SEQ)
-		dl_iterate_phdr(visit, &f);
+		dl_iterate_phdr(finder_visit, &f);
 	if (f.error)
 		near__find_end(out);
 	return f.error;
@@ -221,7 +222,7 @@ void near__find_end(struct found *f)
 	*f = (struct found){0};
 }
 
-static int protect(const struct text *t, int more)
+static int text_protect(const struct text *t, int more)
 {
 	if (mprotect((void *)t->start, t->end - t->start, t->protection | more) == 0)
 		return 0;
@@ -233,11 +234,11 @@ int near__text_open(const struct found *f)
 	int r;
 
 	for (unsigned i = 0; i < f->text_count; i++) {
-		r = protect(&f->texts[i], PROT_READ | PROT_WRITE);
+		r = text_protect(&f->texts[i], PROT_READ | PROT_WRITE);
 		if (r == 0)
 			continue;
 		while (i-- > 0)
-			protect(&f->texts[i], 0);
+			text_protect(&f->texts[i], 0);
 		return r;
 	}
 	return 0;
@@ -246,5 +247,5 @@ int near__text_open(const struct found *f)
 void near__text_close(const struct found *f)
 {
 	for (unsigned i = 0; i < f->text_count; i++)
-		protect(&f->texts[i], 0);
+		text_protect(&f->texts[i], 0);
 }

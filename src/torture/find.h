@@ -3,7 +3,7 @@
 #ifndef NEARCPU_TORTURE_FIND_H
 #define NEARCPU_TORTURE_FIND_H
 
-#include "trap.h"
+#include "torture/trap.h"
 
 struct found {
 	struct trap_seq *seqs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread on which competing operations run. */
 #define _GNU_SOURCE
-#include "interferer.h"
+#include "torture/interferer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,8 +18,8 @@ static struct {
 	void (*run)(void *arg);
 	void *arg;
 	bool started;
-	bool stays; /* the thread runs stay() */
-	bool leave; /* stay() is to return */
+	bool stays; /* the thread runs interferer_stay() */
+	bool leave; /* interferer_stay() is to return */
 } interferer;
 
 static void wait_for(sem_t *s)
@@ -93,7 +93,7 @@ void near__interferer_run(void (*run)(void *arg), void *arg, const char *name)
 }
 
 /* Pairs with the store in near__interferer_come_back. */
-static void stay(void *unused)
+static void interferer_stay(void *unused)
 {
 	(void)unused;
 	while (!__atomic_load_n(&interferer.leave, __ATOMIC_ACQUIRE))
@@ -106,7 +106,7 @@ void near__interferer_stay(void)
 		return;
 	interferer.stays = true;
 	__atomic_store_n(&interferer.leave, false, __ATOMIC_RELAXED); /* the semaphore orders it */
-	interferer.run = stay;
+	interferer.run = interferer_stay;
 	sem_post(&interferer.go);
 }
 

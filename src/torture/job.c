@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* One call of near_torture(): which sequences the operation runs, and every scenario for each. */
 #define _GNU_SOURCE
-#include "job.h"
+#include "torture/job.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "place.h"
-#include "report.h"
-#include "interferer.h"
-#include "scenario.h"
-#include "taken.h"
+#include "torture/interferer.h"
+#include "torture/place.h"
+#include "torture/report.h"
+#include "torture/scenario.h"
 
 /* The instructions before a sequence that are tried: the nearest. */
 #define MOST_BEFORE 256
@@ -29,7 +28,7 @@ static unsigned learn_once(void *arg)
 	return known;
 }
 
-static int learn(struct job *job)
+static int job_learn(struct job *job)
 {
 	bool reached = false;
 
@@ -140,7 +139,9 @@ static void try_all(struct job *job)
 		if (job->may_run ? !job->may_run(job->t->arg, i) : !seq->reached)
 			continue;
 		if (seq->too_long)
-			near__report_sequence(job, seq, "too many instructions to be tried");
+			near__report(job,
+				     "the sequence in %s+0x%lx: too many instructions to be tried",
+				     seq->function, (unsigned long)seq->offset);
 		else if (!seq->points)
 			job->out->uncommitted++;
 		else
@@ -153,7 +154,7 @@ static void try_all(struct job *job)
 /* ---- the job ---- */
 
 /* Without an abort nothing was tested, unless the kernel should have aborted. */
-static int verdict(const struct job *job)
+static int job_verdict(const struct job *job)
 {
 	bool watched = false;
 
@@ -182,10 +183,10 @@ static int run_in_place(struct job *job)
 	if (r)
 		return r;
 	if (!job->may_run)
-		r = learn(job);
+		r = job_learn(job);
 	if (r == 0) {
 		try_all(job);
-		r = verdict(job);
+		r = job_verdict(job);
 	}
 	if (thread)
 		near__interferer_end();

@@ -5,7 +5,7 @@
 
 #include <nearcpu/torture.h>
 
-#include "trap.h"
+#include "torture/trap.h"
 
 /* What runs while the operation is stopped. */
 enum schedule {
@@ -46,5 +46,11 @@ struct job {
 /* Requires an open trap. Sets place and orders. Returns 0, or a negative errno as near_torture()
  * does. */
 int near__job_run(struct job *job);
+
+/* TAKEN: ends the registration of a thread before the job's operation, and at each instruction of
+ * each sequence that the operation is known to run. Does nothing where the C library did not
+ * register this thread. Requires that the interferer's thread is not running. Returns 0 or a
+ * negative errno. */
+int near__taken_try_all(struct job *job);
 
 #endif

@@ -2,7 +2,7 @@
 /* Finds which sequences a run executes and, where the length of an instruction cannot be decoded,
  * the instruction boundaries, by single-stepping. */
 #define _GNU_SOURCE
-#include "breakpoints.h"
+#include "torture/breakpoints.h"
 
 #include <stddef.h>
 
@@ -14,6 +14,7 @@
 #define MAX_ABORTS 10000
 
 static enum trap_others others_policy;
+static bool only_finds;   /* which sequences are reached: none is stepped through */
 static unsigned learning; /* the sequence that is being stepped, or near__trap.count */
 static unsigned steps;
 static unsigned left;   /* paths of this run that left a sequence early */
@@ -30,7 +31,7 @@ static struct {
 /* With single-stepping, every run may show more of a sequence. */
 static bool is_to_learn(unsigned i)
 {
-	return NEAR__TRAP_STEPS && !near__trap.breakpoints[i].learnt;
+	return NEAR__TRAP_STEPS && !only_finds && !near__trap.breakpoints[i].learnt;
 }
 
 static bool is_to_watch(unsigned i)
@@ -170,6 +171,13 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
 	for (unsigned i = 0; i < near__trap.count; i++)
 		known += near__trap.seqs[i].reached + near__trap.seqs[i].points;
 	return known;
+}
+
+void near__trap_find_reached(enum trap_others others, void (*run)(void *arg), void *arg)
+{
+	only_finds = true;
+	near__trap_learn(others, run, arg);
+	only_finds = false;
 }
 
 /* A retry loop may have been unrolled: the code after the n-th abort is seen in the n-th round at

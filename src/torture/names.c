@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads the symbol tables of an ELF file. */
 #define _GNU_SOURCE
-#include "names.h"
+#include "torture/names.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ void near__names_close(struct names *w)
 }
 
 /* The file may have changed since the process started: nothing outside of it is read. */
-static const void *part(const struct names *w, uint64_t offset, uint64_t size)
+static const void *names_part(const struct names *w, uint64_t offset, uint64_t size)
 {
 	return offset <= w->size && size <= w->size - offset ? w->image + offset : NULL;
 }
@@ -48,16 +48,16 @@ static const char *name_at(const struct names *w, const ElfW(Shdr) * strings, si
 {
 	const char *name;
 
-	if (!part(w, strings->sh_offset, strings->sh_size) || offset >= strings->sh_size)
+	if (!names_part(w, strings->sh_offset, strings->sh_size) || offset >= strings->sh_size)
 		return NULL;
 	name = w->image + strings->sh_offset + offset;
 	return memchr(name, '\0', strings->sh_size - offset) ? name : NULL;
 }
 
-static const char *search(const struct names *w, const ElfW(Shdr) * table,
-			  const ElfW(Shdr) * strings, uintptr_t address, uintptr_t *offset)
+static const char *names_search(const struct names *w, const ElfW(Shdr) * table,
+				const ElfW(Shdr) * strings, uintptr_t address, uintptr_t *offset)
 {
-	const ElfW(Sym) *symbols = part(w, table->sh_offset, table->sh_size);
+	const ElfW(Sym) *symbols = names_part(w, table->sh_offset, table->sh_size);
 
 	for (size_t i = 0; symbols && i < table->sh_size / sizeof(*symbols); i++) {
 		const ElfW(Sym) *s = &symbols[i];
@@ -82,13 +82,14 @@ const char *near__name_of(const struct names *w, uintptr_t address, uintptr_t *o
 
 	address -= w->base;
 	if (header)
-		sections = part(w, header->e_shoff, (uint64_t)header->e_shnum * sizeof(*sections));
+		sections = names_part(w, header->e_shoff,
+				      (uint64_t)header->e_shnum * sizeof(*sections));
 	for (unsigned k = 0; sections && k < 2; k++)
 		for (unsigned i = 0; i < header->e_shnum && !name; i++)
 			if (sections[i].sh_type == kinds[k] &&
 			    sections[i].sh_link < header->e_shnum)
-				name = search(w, &sections[i], &sections[sections[i].sh_link],
-					      address, offset);
+				name = names_search(w, &sections[i], &sections[sections[i].sh_link],
+						    address, offset);
 	if (name)
 		return name;
 	*offset = address;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The CPU that the calling thread is bound to. */
 #define _GNU_SOURCE
-#include "place.h"
+#include "torture/place.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* The text of a failure. */
 #define _GNU_SOURCE
-#include "report.h"
+#include "torture/report.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SHOWN 10
 
-static void report(const struct job *job, const char *text)
+void near__report(const struct job *job, const char *format, ...)
 {
 	struct near_torture_result *out = job->out;
 	const struct near_torture *t = job->t;
+	char text[sizeof(out->text)];
+	va_list args;
 
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
 	if (out->failures++ == 0)
-		snprintf(out->text, sizeof(out->text), "%s", text);
+		strcpy(out->text, text);
 	if (t->report)
 		t->report(t->arg, text);
 	else if (out->failures <= SHOWN)
@@ -49,7 +55,7 @@ void near__report_stop(const struct scenario *s, const char *wrong)
 	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
 	unsigned last = seq->points - 1, k = s->plan.point;
 	uintptr_t at = s->plan.before ? s->plan.before : seq->point[k];
-	char text[sizeof(s->job->out->text)], schedule[160], place[64];
+	char schedule[160], place[64];
 
 	if (s->plan.before)
 		snprintf(place, sizeof(place), "before its start");
@@ -58,35 +64,7 @@ void near__report_stop(const struct scenario *s, const char *wrong)
 	else
 		snprintf(place, sizeof(place), "behind its last instruction");
 	put_schedule(s, schedule, sizeof(schedule));
-	snprintf(text, sizeof(text), "the sequence in %s, stopped %s (%s+0x%lx), %s: %s",
-		 seq->function, place, seq->function,
-		 (unsigned long)(at - seq->start + seq->offset), schedule, wrong);
-	report(s->job, text);
-}
-
-void near__report_without(const struct scenario *s, const char *wrong)
-{
-	char text[sizeof(s->job->out->text)];
-
-	snprintf(text, sizeof(text), "all sequences aborted at each try, %u times: %s",
-		 s->plan.aborts, wrong);
-	report(s->job, text);
-}
-
-void near__report_taken(const struct scenario *s, const char *wrong)
-{
-	char text[sizeof(s->job->out->text)];
-
-	snprintf(text, sizeof(text), "the thread's registration taken away before: a sequence %s",
-		 wrong);
-	report(s->job, text);
-}
-
-void near__report_sequence(const struct job *job, const struct trap_seq *seq, const char *wrong)
-{
-	char text[sizeof(job->out->text)];
-
-	snprintf(text, sizeof(text), "the sequence in %s+0x%lx: %s", seq->function,
-		 (unsigned long)seq->offset, wrong);
-	report(job, text);
+	near__report(s->job, "the sequence in %s, stopped %s (%s+0x%lx), %s: %s", seq->function,
+		     place, seq->function, (unsigned long)(at - seq->start + seq->offset), schedule,
+		     wrong);
 }

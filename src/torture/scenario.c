@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs one scenario, and judges its result. */
 #define _GNU_SOURCE
-#include "scenario.h"
+#include "torture/scenario.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "place.h"
-#include "report.h"
-#include "interferer.h"
+#include "torture/interferer.h"
+#include "torture/place.h"
+#include "torture/report.h"
 
 /* Spontaneous aborts sometimes keep a run from its breakpoint, but not this many times in a row.
  * FEW_ATTEMPTS is for a point that the run may not reach at all. */
@@ -21,7 +21,7 @@ static bool is_last(const struct scenario *s)
 	return s->plan.point + 1 == near__trap_seq(s->plan.seq)->points;
 }
 
-static bool closes(const struct scenario *s)
+static bool scenario_closes(const struct scenario *s)
 {
 	const struct near_torture_rival *r = near__scenario_interferer(s);
 
@@ -30,7 +30,7 @@ static bool closes(const struct scenario *s)
 
 /* ---- what must not change ---- */
 
-static void keep(struct scenario *s)
+static void scenario_keep(struct scenario *s)
 {
 	const struct near_torture *t = s->job->t;
 
@@ -81,20 +81,20 @@ static void on_stop(void *scenario)
 	if (s->job->is_live)
 		s->live = s->job->is_live();
 	if (s->schedule == MOVED) {
-		keep(s);
+		scenario_keep(s);
 		if (s->plan.before && s->kept_at && s->job->slot_moves_along)
 			near__interferer_stay();
 		near__place_go(s->job->place->away);
 		forget_unless_left(s);
 	} else {
 		run_interferer(s);
-		if (closes(s))
-			keep(s);
+		if (scenario_closes(s))
+			scenario_keep(s);
 	}
 	errno = error;
 }
 
-static void prepare(struct scenario *s)
+static void scenario_prepare(struct scenario *s)
 {
 	const struct job *job = s->job;
 
@@ -107,15 +107,15 @@ static void prepare(struct scenario *s)
 		near__interferer_run(job->enter, job->t->arg, "enter");
 }
 
-static void run(const struct scenario *s)
+static void scenario_run(const struct scenario *s)
 {
 	s->job->t->run(s->job->t->arg);
 }
 
-static bool attempt(struct scenario *s, int times)
+static bool scenario_attempt(struct scenario *s, int times)
 {
 	for (int i = 0; i < times; i++) {
-		prepare(s);
+		scenario_prepare(s);
 		near__trap_run(&s->plan, s->job->t->run, s->job->t->arg);
 		near__interferer_come_back();
 		if (s->plan.reached)
@@ -130,12 +130,12 @@ bool near__scenario_reaches(struct scenario *s, unsigned point)
 	s->plan.point = point;
 	s->plan.on_stop = NULL;
 	s->plan.again = false;
-	return attempt(s, FEW_ATTEMPTS);
+	return scenario_attempt(s, FEW_ATTEMPTS);
 }
 
 /* ---- the result ---- */
 
-static uint64_t digest(const struct scenario *s)
+static uint64_t scenario_digest(const struct scenario *s)
 {
 	return s->job->t->digest(s->job->t->arg); /* NOLINT: not null */
 }
@@ -146,14 +146,14 @@ static const struct orders *orders_of(struct scenario *s)
 
 	if (o->known)
 		return o;
-	prepare(s);
-	run(s);
+	scenario_prepare(s);
+	scenario_run(s);
 	run_interferer(s);
-	o->run_first = digest(s);
-	prepare(s);
+	o->run_first = scenario_digest(s);
+	scenario_prepare(s);
 	run_interferer(s);
-	run(s);
-	o->interferer_first = digest(s);
+	scenario_run(s);
+	o->interferer_first = scenario_digest(s);
 	o->known = true;
 	return o;
 }
@@ -184,10 +184,10 @@ static bool is_in_order(struct scenario *s, uint64_t got)
 
 /* The check runs last, because it may change what the digest reads. So may orders_of(), whose
  * results are cached before. */
-static const char *judge(struct scenario *s)
+static const char *scenario_judge(struct scenario *s)
 {
 	const struct near_torture *t = s->job->t;
-	uint64_t got = t->digest ? digest(s) : 0;
+	uint64_t got = t->digest ? scenario_digest(s) : 0;
 	bool kept = was_kept(s);
 	const char *wrong = t->check(t->arg);
 
@@ -209,7 +209,7 @@ static const char *judge(struct scenario *s)
 	return NULL;
 }
 
-static void count(struct scenario *s)
+static void scenario_count(struct scenario *s)
 {
 	struct near_torture_result *out = s->job->out;
 	unsigned aborts = s->plan.aborts + s->plan.aborts_here;
@@ -235,7 +235,7 @@ static bool is_of_sequence(struct scenario *s)
 
 	s->plan.again = true;
 	s->plan.limit = max_aborts(s);
-	is = attempt(s, ATTEMPTS) && !judge(s);
+	is = scenario_attempt(s, ATTEMPTS) && !scenario_judge(s);
 	s->plan.again = false;
 	s->plan.limit = 0;
 	return is;
@@ -251,9 +251,9 @@ void near__scenario_try(struct scenario *s)
 	s->plan.arg = s;
 	s->plan.again = s->schedule == AGAIN;
 	s->plan.limit = s->schedule == AGAIN ? max_aborts(s) : 0;
-	if (attempt(s, ATTEMPTS)) {
-		count(s);
-		wrong = judge(s);
+	if (scenario_attempt(s, ATTEMPTS)) {
+		scenario_count(s);
+		wrong = scenario_judge(s);
 		if (wrong && s->plan.before && !is_of_sequence(s))
 			wrong = NULL;
 	} else {
@@ -276,10 +276,10 @@ void near__scenario_without(struct job *job)
 				    .others = TRAP_ABORT_OTHERS,
 				    .again = true,
 				    .limit = max_aborts(&s)};
-	prepare(&s);
-	keep(&s);
+	scenario_prepare(&s);
+	scenario_keep(&s);
 	near__trap_run(&s.plan, t->run, t->arg);
-	count(&s);
+	scenario_count(&s);
 	kept = was_kept(&s);
 	wrong = t->check(t->arg);
 	if (s.plan.endless)
@@ -287,5 +287,6 @@ void near__scenario_without(struct job *job)
 	else if (!wrong && !kept)
 		wrong = "the fallback changed the slot that sequences write";
 	if (wrong)
-		near__report_without(&s, wrong);
+		near__report(job, "all sequences aborted at each try, %u times: %s", s.plan.aborts,
+			     wrong);
 }

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_TORTURE_SCENARIO_H
 #define NEARCPU_TORTURE_SCENARIO_H
 
-#include "job.h"
+#include "torture/job.h"
 
 #define SCENARIO_KEPT 4096
 

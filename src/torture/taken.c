@@ -4,16 +4,14 @@
  * waits. A thread stays without a registration, and a library may remember that, so that each run
  * has a thread of its own. */
 #define _GNU_SOURCE
-#include "taken.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interferer.h"
-#include "report.h"
-#include "scenario.h"
+#include "torture/interferer.h"
+#include "torture/report.h"
+#include "torture/scenario.h"
 
 #define ATTEMPTS 4
 #define LEAST_SIZE 32 /* that the C library registers */
@@ -24,7 +22,7 @@
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
-static char *area(void)
+static char *rseq_area(void)
 {
 	return (char *)near__thread_pointer() + __rseq_offset;
 }
@@ -32,18 +30,18 @@ static char *area(void)
 static bool is_registered(void)
 {
 	return NEAR__HAS_SEQ && &__rseq_size && &__rseq_offset && __rseq_size &&
-	       *(volatile int32_t *)(void *)(area() + CPU_ID) >= 0;
+	       *(volatile int32_t *)(void *)(rseq_area() + CPU_ID) >= 0;
 }
 
 /* Before the operation, or in the signal handler. */
-static void take(void *taken)
+static void area_take(void *taken)
 {
 	unsigned size = __rseq_size > LEAST_SIZE ? __rseq_size : LEAST_SIZE;
 	int error = errno;
 
 	if (is_registered())
-		*(bool *)taken =
-			syscall(NEAR__SYS_RSEQ, area(), size, UNREGISTER, NEAR__SIGNATURE) == 0;
+		*(bool *)taken = syscall(NEAR__SYS_RSEQ, rseq_area(), size, UNREGISTER,
+					 NEAR__SIGNATURE) == 0;
 	errno = error;
 }
 
@@ -70,7 +68,7 @@ static int run_on_thread(struct scenario *s)
 	return 0;
 }
 
-static void judge(struct scenario *s)
+static void taken_judge(struct scenario *s)
 {
 	const char *wrong = s->job->t->check(s->job->t->arg);
 
@@ -82,7 +80,8 @@ static void judge(struct scenario *s)
 	if (wrong && s->plan.seq < near__trap_count())
 		near__report_stop(s, wrong);
 	else if (wrong)
-		near__report_taken(s, wrong);
+		near__report(s->job, "the thread's registration taken away before: a sequence %s",
+			     wrong);
 }
 
 /* This thread may not come to a place that another one came to. */
@@ -96,7 +95,7 @@ static int try_point(struct scenario *s)
 		r = run_on_thread(s);
 	s->plan.arg = NULL;
 	if (taken)
-		judge(s);
+		taken_judge(s);
 	return r;
 }
 
@@ -108,7 +107,7 @@ int near__taken_try_all(struct job *job)
 	if (!is_registered())
 		return 0;
 	s.plan.seq = near__trap_count();
-	s.plan.on_stop = take;
+	s.plan.on_stop = area_take;
 	s.plan.unregisters = true;
 	r = try_point(&s);
 	for (s.plan.seq = 0; s.plan.seq < near__trap_count(); s.plan.seq++) {

@@ -9,11 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "base/known.h"
+#include "torture/job.h"
 
 static bool running;
 
-static const char *why(int error)
+static const char *reason_of(int error)
 {
 	switch (error) {
 	case -ENOSYS:
@@ -63,7 +64,7 @@ static bool kernel_has_rseq(void)
 	return NEAR__HAS_SEQ && (syscall(NEAR__SYS_RSEQ, NULL, 0, -1, 0) == 0 || errno != ENOSYS);
 }
 
-static int torture(struct job *job)
+static int job_torture(struct job *job)
 {
 	int error = errno, r;
 
@@ -85,22 +86,11 @@ static bool take_in(struct near_torture *t, const struct near_torture *from, siz
 {
 	const char *bytes = (const char *)from;
 
-	memset(t, 0, sizeof(*t));
-	memcpy(t, from, size < sizeof(*t) ? size : sizeof(*t));
+	near__copy_known(t, sizeof(*t), from, size);
 	for (size_t i = sizeof(*t); i < size; i++)
 		if (bytes[i])
 			return false;
 	return true;
-}
-
-static void hand_out(void *out, size_t size, const struct near_torture_result *all)
-{
-	size_t common = size < sizeof(*all) ? size : sizeof(*all);
-
-	if (!out)
-		return;
-	memcpy(out, all, common);
-	memset((char *)out + common, 0, size - common);
 }
 
 int near_torture(const struct near_torture *t, size_t size, struct near_torture_result *out,
@@ -114,13 +104,14 @@ int near_torture(const struct near_torture *t, size_t size, struct near_torture_
 	if (!take_in(&all, t, size)) {
 		r = -E2BIG;
 	} else if (!__atomic_exchange_n(&running, true, __ATOMIC_ACQUIRE)) {
-		r = torture(&job);
+		r = job_torture(&job);
 		__atomic_store_n(&running, false, __ATOMIC_RELEASE);
 	}
 	if (r < 0)
-		snprintf(job.out->text, sizeof(job.out->text), "%s", why(r));
+		snprintf(job.out->text, sizeof(job.out->text), "%s", reason_of(r));
 	else
 		r = job.out->failures > INT_MAX ? INT_MAX : (int)job.out->failures;
-	hand_out(out, out_size, &result);
+	if (out)
+		near__copy_known(out, out_size, &result, sizeof(result));
 	return r;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a plan: the handler of SIGTRAP, and what it does at each breakpoint. */
 #define _GNU_SOURCE
-#include "trap.h"
+#include "torture/trap.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 
-#include "breakpoints.h"
-#include "find.h"
+#include "torture/breakpoints.h"
+#include "torture/find.h"
 
 static unsigned opened;
 static struct found found;
@@ -49,7 +49,7 @@ static void watch_commit(void)
 		near__break_plant(near__trap.count, s->point[s->points - 2]);
 }
 
-static void unregister(void)
+static void rseq_unregister(void)
 {
 	plan->on_stop(plan->arg);
 	plan->reached = true;
@@ -63,7 +63,7 @@ static void on_stop(bool aborted)
 	plan->aborted = aborted;
 	near__trap.seqs[plan->seq].trapped[plan->point]++;
 	if (plan->unregisters)
-		unregister();
+		rseq_unregister();
 	else if (plan->on_stop)
 		plan->on_stop(plan->arg);
 	if (!aborted && !plan->unregisters)
@@ -220,7 +220,7 @@ void near__trap_run(struct trap_plan *p, void (*run)(void *arg), void *arg)
 	else if (p->seq < near__trap.count)
 		near__break_plant(near__trap.count, near__trap.seqs[p->seq].point[p->point]);
 	else if (p->unregisters)
-		unregister();
+		rseq_unregister();
 	near__trap.handle = on_plan;
 	run(arg);
 	near__trap.handle = NULL;

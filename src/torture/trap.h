@@ -10,7 +10,7 @@
  * The sequences are found in the memory of the process (find.h), so that no new one is missed.
  *
  * It cannot run code concurrently with a sequence *without* aborting it, since stopping a thread
- * aborts its sequence. An emulator can (tests/emu).
+ * aborts its sequence. An emulator can (tests/emulator).
  *
  * Only one thread at a time may execute breakpoints; other threads must not run the sequences in
  * that time. Bind the thread to one CPU, since its text changes.
@@ -29,7 +29,7 @@
 #ifndef NEARCPU_TORTURE_TRAP_H
 #define NEARCPU_TORTURE_TRAP_H
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -95,6 +95,9 @@ struct trap_seq *near__trap_seq(unsigned i);
  * commits. `others`: what happens to sequences that are known already. Returns a measure of what is
  * known, which does not change when nothing new was found. */
 unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void *arg);
+
+/* Only sets `reached` of the sequences that the run comes to, as the above does. */
+void near__trap_find_reached(enum trap_others others, void (*run)(void *arg), void *arg);
 
 /* near__trap_learn records the first run that commits. After this call it records again, and adds
  * new boundaries: for sequences that take another path in another mode. */

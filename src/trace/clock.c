@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the counter against the system's clocks. */
+#include "base/clock.h"
 #include "trace/trace.h"
 
 #include <fcntl.h>
@@ -9,21 +10,14 @@
 
 #define TRIES 8
 
-static uint64_t read_clock(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* The shortest of some tries: others were interrupted. */
 void near__trace_read_moment(struct near__trace_moment *m)
 {
 	m->uncertainty_ns = UINT64_MAX;
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t before = read_clock(CLOCK_MONOTONIC), counter = near_clock(),
-			 after = read_clock(CLOCK_MONOTONIC), real = read_clock(CLOCK_REALTIME);
+		uint64_t before = near__clock_ns(CLOCK_MONOTONIC), counter = near_clock(),
+			 after = near__clock_ns(CLOCK_MONOTONIC),
+			 real = near__clock_ns(CLOCK_REALTIME);
 		uint64_t half = (after - before) / 2;
 
 		if (half >= m->uncertainty_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: events. The sequences for payloads of more than a word, or other clocks; and what
  * happens if one fails. src/trace/trace.h has the argument. */
-#include "trace/orders.h"
+#include "trace/trace.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,6 +10,17 @@
 #include "rcu/rcu.h"
 
 /* ---- sequences ---- */
+
+/* ring = row[slot * 4], which may be 0; or fails without a ring. */
+#define RING NEAR_INDEX(ring) NEAR_SHIFT_LEFT(ring, 5) NEAR_LOAD8X(ring, row, ring)
+#define LOCAL_RING RING NEAR_BRANCH_ZERO(ring, near_failed)
+
+/* next = ring->position; at = where its word is, less the header. */
+#define POSITION                                                                                   \
+	NEAR_LOAD8(next, ring, 0)                                                                  \
+	NEAR_LOAD8(at, ring, 8)                                                                    \
+	NEAR_AND(at, next)                                                                         \
+	NEAR_ADD(at, ring)
 
 /* Appends a record of e->size bytes; of its payload copies a whole size class, which needs `room`
  * bytes. As near__trace_try in nearcpu/trace.h:
@@ -20,15 +31,9 @@
  *     at = the word at `next`; at[0] = e->head | cpu; at[1] = time; at[2...] = the payload
  *     ring->position = next + e->size                          the commit */
 #define EVENT(ROOM, CLOCK, CHECKS, TIME, COPY)                                                     \
-	NEAR_INDEX(ring)                                                                           \
-	NEAR_SHIFT_LEFT(ring, 5)                                                                   \
-	NEAR_LOAD8X(ring, row, ring)                                                               \
-	NEAR_BRANCH_ZERO(ring, near_failed)                                                        \
+	LOCAL_RING                                                                                 \
 	CLOCK                                                                                      \
-	NEAR_LOAD8(next, ring, 0)                                                                  \
-	NEAR_LOAD8(at, ring, 8)                                                                    \
-	NEAR_AND(at, next)                                                                         \
-	NEAR_ADD(at, ring)                                                                         \
+	POSITION                                                                                   \
 	CHECKS                                                                                     \
 	NEAR_MOVE(low, next)                                                                       \
 	ROOM NEAR_LOAD8(t, ring, 24) NEAR_BRANCH_NOT_BELOW(low, t, near_failed)                    \
@@ -45,11 +50,9 @@ _Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_CLOCKS * sizeof(uint64
 	       "the numbers in EVENT and near__trace_try");
 
 #define NOTHING
-#define SAME_POSITION                                                                              \
-	NEAR_LOAD8(t, e, 16)                                                                       \
-	NEAR_BRANCH_NE(ring, t, near_failed)                                                       \
-	NEAR_LOAD8(t, e, 24)                                                                       \
-	NEAR_BRANCH_NE(next, t, near_failed)
+#define SAME_RING NEAR_LOAD8(t, e, 16) NEAR_BRANCH_NE(ring, t, near_failed)
+#define SAME_NEXT NEAR_LOAD8(t, e, 24) NEAR_BRANCH_NE(next, t, near_failed)
+#define SAME_POSITION SAME_RING SAME_NEXT
 #define TIME_GIVEN NEAR_LOAD8(time, e, 32)
 _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 		       offsetof(struct near__trace_event, position) == 24 &&
@@ -104,14 +107,8 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 	uint64_t ring, next, at, low;
 
 	return NEAR_SEQ(
-		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 5)
-		NEAR_LOAD8X(ring, row, ring)
-		NEAR_BRANCH_ZERO(ring, near_failed)
-		NEAR_LOAD8(next, ring, 0)
-		NEAR_LOAD8(at, ring, 8)
-		NEAR_AND(at, next)
-		NEAR_ADD(at, ring)
+		LOCAL_RING
+		POSITION
 		NEAR_ADD_CONST(next, 24)
 		NEAR_LOAD8(low, ring, 24)
 		NEAR_BRANCH_NOT_BELOW(next, low, near_failed)
@@ -133,37 +130,27 @@ static bool try_peek(const uint64_t *row, struct near__trace_event *e)
 	uint64_t ring, next;
 
 	return NEAR_SEQ(
-		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 5)
-		NEAR_LOAD8X(ring, row, ring)
-		NEAR_BRANCH_ZERO(ring, near_failed)
+		LOCAL_RING
 		NEAR_LOAD8(next, ring, 0)
 		NEAR_STORE8(ring, e, 16)
 		NEAR_COMMIT8(next, e, 24),
 		NEAR_OUT(ring, next), NEAR_IN(row, e));
 }
 
-/* Ends the sub-buffer of e->position: a head of 0, then ring->position = next, which commits. Fails
+/* Ends the sub-buffer of e->position: a head of 0, then ring->position = end, which commits. Fails
  * if another thread of the slot has been here. */
-static bool try_switch(const uint64_t *row, const struct near__trace_event *e, uint64_t next)
+static bool try_switch(const uint64_t *row, const struct near__trace_event *e, uint64_t end)
 {
-	uint64_t ring, at, t, zero = 0;
+	uint64_t ring, next, at, t, zero = 0;
 
 	return NEAR_SEQ(
-		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 5)
-		NEAR_LOAD8X(ring, row, ring)
-		NEAR_LOAD8(t, e, 16)
-		NEAR_BRANCH_NE(ring, t, near_failed)
-		NEAR_LOAD8(at, ring, 0)
-		NEAR_LOAD8(t, e, 24)
-		NEAR_BRANCH_NE(at, t, near_failed)
-		NEAR_LOAD8(t, ring, 8)
-		NEAR_AND(at, t)
-		NEAR_ADD(at, ring)
+		RING
+		SAME_RING
+		POSITION
+		SAME_NEXT
 		NEAR_STORE8(zero, at, 128)
-		NEAR_COMMIT8_RELEASE(next, ring),
-		NEAR_OUT(ring, at, t), NEAR_IN(row, e, next, zero));
+		NEAR_COMMIT8_RELEASE(end, ring),
+		NEAR_OUT(ring, next, at, t), NEAR_IN(row, e, end, zero));
 }
 
 /* ring->end = the end of the sub-buffer of e->position, or of what is ready of it, which commits.
@@ -171,19 +158,15 @@ static bool try_switch(const uint64_t *row, const struct near__trace_event *e, u
  * sub-buffer. */
 static bool try_set_end(const uint64_t *row, const struct near__trace_event *e, uint64_t end)
 {
-	uint64_t ring, t, position;
+	uint64_t ring, next, t;
 
 	return NEAR_SEQ(
-		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 5)
-		NEAR_LOAD8X(ring, row, ring)
-		NEAR_LOAD8(t, e, 16)
-		NEAR_BRANCH_NE(ring, t, near_failed)
-		NEAR_LOAD8(position, ring, 0)
-		NEAR_LOAD8(t, e, 24)
-		NEAR_BRANCH_NE(position, t, near_failed)
+		RING
+		SAME_RING
+		NEAR_LOAD8(next, ring, 0)
+		SAME_NEXT
 		NEAR_COMMIT8(end, ring, 24),
-		NEAR_OUT(ring, t, position), NEAR_IN(row, e, end));
+		NEAR_OUT(ring, next, t), NEAR_IN(row, e, end));
 }
 
 static const struct class
@@ -219,14 +202,15 @@ static inline bool try_once(uint32_t clock, const struct class *c, struct near__
 		return c->clock(row, e);
 	if (!try_peek(row, e))
 		return false;
-	e->time = clock == NEAR_TRACE_MONOTONIC ? near__trace_monotonic() : near__trace_now(clock);
+	e->time = clock == NEAR_TRACE_MONOTONIC ? near__clock_ns(CLOCK_MONOTONIC)
+						: near__trace_now(clock);
 	return c->given(row, e);
 }
 
 /* ---- failed sequences ---- */
 
 /* What is to be done about it. NEAR__TRACE_WRITTEN: try again. */
-static enum near__trace_result mend(struct near__trace_run *t, struct near__trace_event *e)
+static enum near__trace_result event_mend(struct near__trace_run *t, struct near__trace_event *e)
 {
 	struct near__trace_ring *r;
 	uint64_t next, end;
@@ -255,10 +239,10 @@ static enum near__trace_result mend(struct near__trace_run *t, struct near__trac
 /* In a section of near__trace.rcu. False: the record is discarded, and counted. */
 static bool write_in(struct near__trace_run *t, const struct class *c, struct near__trace_event *e)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+	NEAR__TRY_WHILE(true) {
 		if (try_once(t->clock, c, e))
 			return true;
-		switch (mend(t, e)) {
+		switch (event_mend(t, e)) {
 		case NEAR__TRACE_FULL:
 			return false;
 		case NEAR__TRACE_NO_RING:
@@ -296,7 +280,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	if (mine)
 		mine->inside++;
 	token = enter_section();
-	if (NEAR__UNLIKELY(forks != count_forks()) && near__rcu_has_readers(&near__trace.rcu))
+	if (NEAR__UNLIKELY(forks != count_forks()) &&
+	    (near__rcu_inside(&near__trace.rcu, 0) || near__rcu_inside(&near__trace.rcu, 1)))
 		forks = count_forks();
 	t = near_rcu_dereference(near__trace.current);
 	if (!t && e && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
@@ -304,7 +289,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	if (t && e && t->clock == clock)
 		written = write_in(t, c, e);
 	if (t && e && !written && e->is_rest)
-		__atomic_fetch_add(&t->session->chains_cut, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&t->file.session->chains_cut, 1, __ATOMIC_RELAXED);
 	if (t)
 		near__trace_look_for_order(t);
 	if (forks == count_forks())
@@ -316,7 +301,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 
 /* ---- records ---- */
 
-static uint32_t this_thread(void)
+static uint32_t trace_this_thread(void)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
@@ -330,7 +315,7 @@ __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const stru
 						      struct near__trace_event *e, bool is_rest)
 {
 	if (!(e->head & ((UINT64_C(1) << NEAR__TRACE_TID_BITS) - 1)))
-		e->head |= this_thread();
+		e->head |= trace_this_thread();
 	e->n = (unsigned)(e->size / sizeof(uint64_t)) - 2;
 	e->room = c->room;
 	e->time = 0;

@@ -10,14 +10,15 @@
 #define MOST_VALUE 48
 
 enum kind { UNSIGNED, SIGNED, REAL };
-enum { EQUAL, NOT_EQUAL, NOT_ABOVE, NOT_BELOW, BELOW, ABOVE };
+/* How a value compares; a test is the set of those that it is true of. */
+enum { BELOW = 1, EQUAL = 2, ABOVE = 4, NO_NUMBER = 8 };
 
 /* struct near__trace_filter.code */
 #define SIZE_OF(code) ((code)&15) /* bytes of the field, 1 to 8 */
 #define KIND_OF(code) ((code) >> 4 & 3)
-#define TEST_OF(code) ((code) >> 6 & 7)
-#define FIELD_OF(code) ((code) >> 9 & 31)
-#define OFFSET_OF(code) ((code) >> 14 & 255) /* in a payload without lengths */
+#define TEST_OF(code) ((code) >> 6 & 15)
+#define FIELD_OF(code) ((code) >> 10 & 31)
+#define OFFSET_OF(code) ((code) >> 15 & 255) /* in a payload without lengths */
 
 /* ---- texts ---- */
 
@@ -29,21 +30,28 @@ struct condition {
 	char value[MOST_VALUE];
 };
 
-static bool parse(const char *text, struct condition *c)
+static bool condition_parse(const char *text, struct condition *c)
 {
-	static const char tests[][3] = {"==", "!=", "<=", ">=", "<", ">"};
+	static const struct {
+		char text[3];
+		unsigned char test;
+	} tests[] = {{"==", EQUAL},         {"!=", BELOW | ABOVE | NO_NUMBER},
+		     {"<=", BELOW | EQUAL}, {">=", ABOVE | EQUAL},
+		     {"<", BELOW},          {">", ABOVE}};
+	const unsigned known = sizeof(tests) / sizeof(*tests);
+	unsigned i = 0;
 	size_t n;
 
 	c->name = text + strspn(text, BLANKS);
 	c->name_length = strcspn(c->name, BLANKS "=!<>");
 	text = c->name + c->name_length;
 	text += strspn(text, BLANKS);
-	for (c->test = 0; c->test <= ABOVE; c->test++)
-		if (strncmp(text, tests[c->test], strlen(tests[c->test])) == 0)
-			break;
-	if (!c->name_length || c->test > ABOVE)
+	while (i < known && strncmp(text, tests[i].text, strlen(tests[i].text)) != 0)
+		i++;
+	if (!c->name_length || i == known)
 		return false;
-	text += strlen(tests[c->test]);
+	c->test = tests[i].test;
+	text += strlen(tests[i].text);
 	text += strspn(text, BLANKS);
 	n = strcspn(text, BLANKS);
 	if (!n || n >= sizeof(c->value) || text[n + strspn(text + n, BLANKS)])
@@ -96,7 +104,7 @@ static bool find_label(const char *text, const char *end, const int32_t *values,
 	return false;
 }
 
-static bool number(const char *text, enum kind kind, uint64_t *out)
+static bool number_parse(const char *text, enum kind kind, uint64_t *out)
 {
 	int saved = errno;
 	bool done;
@@ -126,7 +134,7 @@ bool near__trace_is_condition(const char *text)
 {
 	struct condition c;
 
-	return parse(text, &c);
+	return condition_parse(text, &c);
 }
 
 bool near__trace_compile(struct near__trace_filter *out, const struct near_trace_point *p,
@@ -137,7 +145,7 @@ bool near__trace_compile(struct near__trace_filter *out, const struct near_trace
 	enum kind kind = UNSIGNED;
 	struct condition c;
 
-	if (!parse(text, &c))
+	if (!condition_parse(text, &c))
 		return false;
 	for (const char *at = p->fields, *end; *at; at = *end ? end + 1 : end, field++) {
 		bool is_number = type_of(at, &size, &kind);
@@ -147,10 +155,10 @@ bool near__trace_compile(struct near__trace_filter *out, const struct near_trace
 			name--;
 		if ((size_t)(end - name) == c.name_length &&
 		    memcmp(name, c.name, c.name_length) == 0) {
-			out->code = size | (uint32_t)kind << 4 | c.test << 6 | field << 9 |
-				    (offset & 255) << 14;
+			out->code = size | (uint32_t)kind << 4 | c.test << 6 | field << 10 |
+				    (offset & 255) << 15;
 			return is_number && (find_label(at, end, values, c.value, &out->operand) ||
-					     number(c.value, kind, &out->operand));
+					     number_parse(c.value, kind, &out->operand));
 		}
 		for (const char *s = at; s < end; s++)
 			values += *s == '%';
@@ -175,7 +183,7 @@ void near__trace_set_filter(struct near_trace_point *p, const struct near__trace
 
 /* ---- events ---- */
 
-static uint64_t load(const char *at, unsigned size, unsigned kind)
+static uint64_t field_load(const char *at, unsigned size, unsigned kind)
 {
 	uint64_t n;
 	uint32_t n4;
@@ -201,26 +209,9 @@ static uint64_t load(const char *at, unsigned size, unsigned kind)
 	}
 }
 
-/* Nothing but `!=` is true of what is no number. */
-static bool test(unsigned which, bool below, bool above, bool equal)
-{
-	switch (which) {
-	case EQUAL:
-		return equal;
-	case NOT_EQUAL:
-		return !equal;
-	case NOT_ABOVE:
-		return below || equal;
-	case NOT_BELOW:
-		return above || equal;
-	case BELOW:
-		return below;
-	default:
-		return above;
-	}
-}
+#define COMPARE(a, b) ((a) < (b) ? BELOW : (a) > (b) ? ABOVE : (a) == (b) ? EQUAL : NO_NUMBER)
 
-static bool compare(unsigned which, unsigned kind, uint64_t a, uint64_t b)
+static unsigned value_compare(unsigned kind, uint64_t a, uint64_t b)
 {
 	double x, y;
 
@@ -228,11 +219,11 @@ static bool compare(unsigned which, unsigned kind, uint64_t a, uint64_t b)
 	memcpy(&y, &b, sizeof(y));
 	switch (kind) {
 	case UNSIGNED:
-		return test(which, a<b, a> b, a == b);
+		return COMPARE(a, b);
 	case SIGNED:
-		return test(which, (int64_t)a<(int64_t)b, (int64_t)a>(int64_t) b, a == b);
+		return COMPARE((int64_t)a, (int64_t)b);
 	default:
-		return test(which, x<y, x> y, x == y);
+		return COMPARE(x, y);
 	}
 }
 
@@ -249,7 +240,8 @@ bool near__trace_passes(const struct near_trace_point *p, const void *payload,
 	/* While it changes the event is recorded: a handler may have interrupted the change. */
 	if (changes % 2 || changes != __atomic_load_n(&f->changes, __ATOMIC_RELAXED))
 		return true;
-	if (compare(TEST_OF(code), KIND_OF(code), load(at, SIZE_OF(code), KIND_OF(code)), operand))
+	if (TEST_OF(code) &
+	    value_compare(KIND_OF(code), field_load(at, SIZE_OF(code), KIND_OF(code)), operand))
 		return true;
 	if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
 		near__trace_watch();

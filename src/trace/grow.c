@@ -3,9 +3,9 @@
  *
  * A sub-buffer is ready if its blocks are allocated and its pages are mapped. A ring is opened with
  * the begin of its first one alone, which takes less time; `end` in its header then is the end of
- * that. Any number of threads
- * make the same one ready at the same time, and signal handlers that have interrupted one: no
- * thread waits for another one, since each step may be repeated at any time:
+ * that. Any number of threads make the same one ready at the same time, and so do signal handlers
+ * that have interrupted one. No thread waits for another one, since each step may be repeated at
+ * any time:
  *
  * - Blocks are allocated where there are none.
  * - Each page is touched by a compare-exchange of 0 to 0, at a word that a sequence may have
@@ -17,30 +17,30 @@
  *
  * The session's thread makes sub-buffers ready before they are needed, and the first one of rings
  * that are not open yet. models/trace_grow.cc has all of it, concurrently with a reader. */
+#include "base/bits.h"
 #include "trace/trace.h"
 
 #include <sys/stat.h>
 
-#include "percpu/region.h"
 #include "rcu/rcu.h"
+#include "region/region.h"
 
 #define LEAST_PAGE 4096
-#define AHEAD 16u              /* sub-buffers: 1 MiB */
-#define SPARES 2u              /* rings that are not open */
-#define REFUSALS_PER_TRY 1024u /* on a full disk */
+#define AHEAD 16u /* sub-buffers: 1 MiB */
+#define SPARES 2u /* rings that are not open */
 #define SUB NEAR__TRACE_SUB_SIZE
 
 enum { UNCLAIMED, CLAIMING, CLAIMED }; /* near__trace_local.claim */
 
-static void set_flag(struct near__trace_run *t, uint32_t flag)
+void near__trace_set_flag(struct near__trace_run *t, enum near__trace_session_flags flag)
 {
-	if (!(__atomic_load_n(&t->session->flags, __ATOMIC_RELAXED) & flag))
-		__atomic_fetch_or(&t->session->flags, flag, __ATOMIC_RELAXED);
+	if (!(__atomic_load_n(&t->file.session->flags, __ATOMIC_RELAXED) & flag))
+		__atomic_fetch_or(&t->file.session->flags, flag, __ATOMIC_RELAXED);
 }
 
 /* ---- sub-buffers ---- */
 
-static void touch(char *at, const char *end)
+static void pages_touch(char *at, const char *end)
 {
 	for (; at < end; at += LEAST_PAGE) {
 		uint64_t zero = 0;
@@ -52,42 +52,39 @@ static void touch(char *at, const char *end)
 
 /* Without one the file's blocks are allocated by its mapping. As near__region_has_file, with one
  * system call. */
-static int descriptor(const struct near__trace_run *t)
+static int file_descriptor(const struct near__trace_run *t)
 {
 	struct stat st;
 
-	return fstat(t->region.fd, &st) == 0 && st.st_dev == t->device && st.st_ino == t->inode
-		       ? t->region.fd
+	return fstat(t->file.region.fd, &st) == 0 && st.st_dev == t->device && st.st_ino == t->inode
+		       ? t->file.region.fd
 		       : -1;
 }
 
 /* Bytes `from` to `end` of ring i, its header included. False: no room. */
-static bool provide(struct near__trace_run *t, unsigned i, uint64_t from, uint64_t end)
+static bool ring_provide(struct near__trace_run *t, unsigned i, uint64_t from, uint64_t end)
 {
 	struct region_caller c = near__region_enter();
-	uint64_t ring = i * t->ring_stride;
-	int err = near__region_provide_once(&t->region, descriptor(t),
-					    t->objects[NEAR__AT_RINGS].offset + ring + from,
+	uint64_t ring = i * t->file.ring_stride;
+	int err = near__region_provide_once(&t->file.region, file_descriptor(t),
+					    t->file.objects[NEAR__AT_RINGS].offset + ring + from,
 					    end - from);
 
 	if (!err)
-		touch(t->rings + ring + from, t->rings + ring + end);
+		pages_touch(t->file.rings + ring + from, t->file.rings + ring + end);
 	return near__region_leave(c, !err);
 }
 
-/* After a refusal only one in REFUSALS_PER_TRY calls tries again. */
 static bool provide_or_refuse(struct near__trace_run *t, unsigned i, uint64_t from, uint64_t end)
 {
-	uint32_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
-
-	if (refused && __atomic_add_fetch(&t->refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY)
+	if (!near__trace_may_try(&t->refused))
 		return false;
-	if (!provide(t, i, from, end)) {
+	if (!ring_provide(t, i, from, end)) {
 		__atomic_fetch_or(&t->refused, 1, __ATOMIC_RELAXED);
-		set_flag(t, NEAR__TRACE_WAS_FULL);
+		near__trace_set_flag(t, NEAR__TRACE_WAS_FULL);
 		return false;
 	}
-	if (refused)
+	if (__atomic_load_n(&t->refused, __ATOMIC_RELAXED))
 		__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
 	return true;
 }
@@ -122,7 +119,7 @@ bool near__trace_make_ready(struct near__trace_run *t, unsigned i, uint32_t sub)
 uint64_t near__trace_end_for(struct near__trace_run *t, unsigned i, uint64_t position,
 			     uint64_t room)
 {
-	uint32_t sub = (uint32_t)((position & (t->ring_size - 1)) / SUB);
+	uint32_t sub = (uint32_t)((position & (t->file.ring_size - 1)) / SUB);
 
 	if (position % SUB + room >= near__trace_extent(t, i, sub))
 		near__trace_make_ready(t, i, sub);
@@ -133,7 +130,7 @@ uint64_t near__trace_end_for(struct near__trace_run *t, unsigned i, uint64_t pos
 
 /* Whether the session may have this ring: by max_bytes. One that another thread is claiming, or
  * what this handler has interrupted, cannot be had now. */
-static bool claim(struct near__trace_run *t, unsigned i)
+static bool ring_claim(struct near__trace_run *t, unsigned i)
 {
 	uint32_t *state = &t->local[i].claim, is = UNCLAIMED;
 	bool granted;
@@ -146,7 +143,7 @@ static bool claim(struct near__trace_run *t, unsigned i)
 	granted = __atomic_fetch_add(&t->used, 1, __ATOMIC_RELAXED) < t->most_rings;
 	if (!granted) {
 		__atomic_fetch_sub(&t->used, 1, __ATOMIC_RELAXED);
-		set_flag(t, NEAR__TRACE_WAS_BOUND);
+		near__trace_set_flag(t, NEAR__TRACE_WAS_BOUND);
 	}
 	__atomic_store_n(state, granted ? CLAIMED : UNCLAIMED, __ATOMIC_RELAXED);
 	return granted;
@@ -167,33 +164,32 @@ struct near__trace_ring *near__trace_provide(struct near__trace_run *t, unsigned
 {
 	struct near__trace_ring *r = near__trace_ring_at(t, i);
 
-	if (!claim(t, i))
+	if (!ring_claim(t, i))
 		return NULL;
 	if (!near__trace_ready(t, i) &&
 	    !provide_or_refuse(t, i, 0, NEAR__TRACE_PAGE + NEAR__TRACE_BEGIN))
 		return NULL;
-	set_once(&r->mask, t->ring_size - 1);
+	set_once(&r->mask, t->file.ring_size - 1);
 	set_once(&r->end, near__trace_extent(t, i, 0));
 	/* Release: a reader that finds the bit finds the ring. */
-	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
-			  __ATOMIC_RELEASE);
+	NEAR__BIT_SET(near__trace_used(t->file.session), i, __ATOMIC_RELEASE);
 	return r;
 }
 
 /* ---- ahead ---- */
 
 /* How many should be ready. */
-static uint64_t wanted(const struct near__trace_run *t, unsigned i, uint32_t ahead)
+static uint64_t ring_wanted(const struct near__trace_run *t, unsigned i, uint32_t ahead)
 {
 	uint64_t position = __atomic_load_n(&near__trace_ring_at(t, i)->position, __ATOMIC_RELAXED);
-	uint64_t n = position / SUB + 1 + ahead, all = t->ring_size / SUB;
+	uint64_t n = position / SUB + 1 + ahead, all = t->file.ring_size / SUB;
 
 	return n < all ? n : all;
 }
 
 bool near__trace_wants_more(const struct near__trace_run *t, unsigned i)
 {
-	return near__trace_ready(t, i) < wanted(t, i, AHEAD / 2);
+	return near__trace_ready(t, i) < ring_wanted(t, i, AHEAD / 2);
 }
 
 /* The first sub-buffers of rings that are opened next, if slots are the threads' cids. With
@@ -206,12 +202,12 @@ static void provide_spares(struct near__trace_run *t)
 	if (t->most_rings < t->slots + t->cpus)
 		return;
 	for (; i < end && spares < SPARES; i++) {
-		if (near__trace_is_used(t->session, i))
+		if (near__trace_is_used(t->file.session, i))
 			continue;
 		if (NEAR__TRACE_AHEAD > 0)
 			near__rcu_open_ahead(&near__trace.rcu, i);
 		if (!near__trace_ready(t, i)) {
-			if (!provide(t, i, 0, NEAR__TRACE_PAGE + SUB))
+			if (!ring_provide(t, i, 0, NEAR__TRACE_PAGE + SUB))
 				return;
 			raise_ready(t, i, 0);
 		}
@@ -223,8 +219,8 @@ void near__trace_ahead(struct near__trace_run *t)
 {
 	provide_spares(t);
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
-		while (near__trace_is_used(t->session, i) &&
-		       near__trace_ready(t, i) < wanted(t, i, AHEAD) &&
+		while (near__trace_is_used(t->file.session, i) &&
+		       near__trace_ready(t, i) < ring_wanted(t, i, AHEAD) &&
 		       !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
 			if (!provide_sub(t, i, near__trace_ready(t, i)))
 				break;

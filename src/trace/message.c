@@ -27,11 +27,11 @@ static const struct {
 	{&near__trace_point_log_verbose, near_trace_log_verbose},
 };
 
-void near_trace_message(int level, const char *format, ...)
+void near_trace_message(enum near_trace_level level, const char *format, ...)
 {
-	unsigned i = level < NEAR_TRACE_ERROR     ? 0
-		     : level > NEAR_TRACE_VERBOSE ? NEAR_TRACE_VERBOSE - 1
-						  : (unsigned)level - 1;
+	unsigned i = (int)level < NEAR_TRACE_ERROR ? 0
+		     : level > NEAR_TRACE_VERBOSE  ? NEAR_TRACE_VERBOSE - 1
+						   : (unsigned)level - 1;
 	char text[LONGEST];
 	int saved = errno;
 	va_list args;

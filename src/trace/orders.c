@@ -2,33 +2,32 @@
 /* near_trace: orders of other processes (format.h). The session's thread carries them out. Where
  * there is none, as in a child of fork, the next event does that checks for them:
  *
- * - one whose sequence fails, after its record: the other process stores `request`, then 0 to `end`
- *   of the rings, where each sequence fails. An event that stores `end` itself loads `request`
- *   after that, with a fence between, as the other process has one: if the 0 is lost, the event
- *   finds the order. models/trace_order.cc has this.
- * - any one of a tracepoint that is off, or whose condition is false (NEAR__TRACE_WATCHED).
+ * - one whose sequence fails, after its record: the other process stores `request`, fences, and
+ *   then stores 0 to `end` of the rings, where each sequence fails. An event that stores `end`
+ *   itself fences, and then loads `request`: if the 0 is lost, the event finds the order.
+ *   models/trace_order.cc has this.
+ * - each event of a tracepoint that is off, or whose condition is false (NEAR__TRACE_WATCHED).
  *
  * So an order has effect at the first event after it, and costs nothing for what is recorded. An
  * event may be in a signal handler or in malloc: what follows allocates nothing, and takes no
  * lock that is held. */
-#include "trace/orders.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "percpu/region.h"
+#include "base/futex.h"
+#include "region/region.h"
 
 /* ---- orders ---- */
 
 /* The next word; it ends in `line`. */
-static char *word_of(char **line)
+static char *order_word(char **line)
 {
 	char *word = *line + strspn(*line, " ");
 	size_t n = strcspn(word, " ");
@@ -39,9 +38,9 @@ static char *word_of(char **line)
 }
 
 /* "PATTERN [LEVEL [CONDITION]]" */
-static int enable(char *line, bool enables)
+static int order_enable(char *line, bool enables)
 {
-	char *pattern = word_of(&line), *level = word_of(&line), *end;
+	char *pattern = order_word(&line), *level = order_word(&line), *end;
 	long n = *level ? strtol(level, &end, 10) : NEAR_TRACE_DEBUG;
 	int err;
 
@@ -50,7 +49,7 @@ static int enable(char *line, bool enables)
 		return near__trace_fail(-EINVAL, "the order has no pattern");
 	if (!enables)
 		return near__trace_change(pattern, 0, "");
-	err = near__trace_change(pattern, n ? (int)n : NEAR_TRACE_DEBUG, line);
+	err = near__trace_change(pattern, n ? (enum near_trace_level)n : NEAR_TRACE_DEBUG, line);
 	if (!*line)
 		return err;
 	return err ? err : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
@@ -64,7 +63,7 @@ static int carry_out(char *line, bool locked)
 	if (enables || strncmp(line, "disable ", 8) == 0) {
 		if (!locked)
 			near_lock_lock(&near__trace.lock);
-		err = enable(line + (enables ? 7 : 8), enables);
+		err = order_enable(line + (enables ? 7 : 8), enables);
 		if (!locked)
 			near_lock_unlock(&near__trace.lock);
 		return err;
@@ -99,7 +98,7 @@ void near__trace_obey(struct near__trace_run *t, uint32_t request, bool locked)
 		int err;
 
 		next = next_line(line);
-		near__trace_fail(0, NULL);
+		near__reason_exchange((struct near__reason){0});
 		err = carry_out(line, locked);
 		if (err < 0)
 			answer = near_trace_error() ? near_trace_error() : "the order is wrong";
@@ -107,7 +106,7 @@ void near__trace_obey(struct near__trace_run *t, uint32_t request, bool locked)
 	snprintf(c->answer, sizeof(c->answer), "%s", answer);
 	/* Release: pairs with the acquire of the process that waits. */
 	__atomic_store_n(&c->done, request, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &c->done, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	near__futex_wake(&c->done, INT_MAX, true);
 }
 
 /* ---- by events ---- */
@@ -130,8 +129,8 @@ static void *map_at_order(int flags, int fd, size_t offset)
 /* Release: pairs with the acquire in near__trace_watch. */
 void near__trace_map_order(const struct near__trace_run *t)
 {
-	size_t at = (size_t)((char *)t->control - (char *)t->region.header);
-	char *page = map_at_order(MAP_SHARED, t->region.fd, at & ~(page_size() - 1));
+	size_t at = (size_t)((char *)t->control - (char *)t->file.region.header);
+	char *page = map_at_order(MAP_SHARED, t->file.region.fd, at & ~(page_size() - 1));
 
 	if (page != MAP_FAILED)
 		__atomic_store_n(&near__trace.order,
@@ -149,15 +148,14 @@ void near__trace_unmap_order(void)
 static void leave_order(struct near__trace_run *t)
 {
 	for (unsigned i = 0; i < t->slots; i++)
-		if (near__trace_is_used(t->session, i))
+		if (near__trace_is_used(t->file.session, i))
 			__atomic_store_n(&near__trace_ring_at(t, i)->end, 0, __ATOMIC_RELAXED);
 }
 
-/* A child of vfork leaves it: it may be killed. */
+/* A child of vfork leaves it: it may be killed. The thread's reason stays (near__region_leave). */
 void near__trace_find_order(struct near__trace_run *t)
 {
 	struct region_caller c = near__region_enter();
-	const char *why = near_trace_error();
 	sigset_t signals;
 
 	if (near__storage_is_own() && near__trace_try_lock(&near__trace.lock, &signals)) {
@@ -169,6 +167,5 @@ void near__trace_find_order(struct near__trace_run *t)
 	} else {
 		leave_order(t);
 	}
-	near__trace_fail(0, why);
 	near__region_leave(c, 0);
 }

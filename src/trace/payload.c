@@ -27,7 +27,7 @@ static size_t length_size(const struct source *s, unsigned i)
 	return s->sizes[i] / s->pieces[i].element < NEAR__TRACE_LONG ? 2 : 6;
 }
 
-static size_t total(const struct source *s)
+static size_t source_total(const struct source *s)
 {
 	size_t n = 0;
 
@@ -38,12 +38,12 @@ static size_t total(const struct source *s)
 
 /* Shortens the last strings and arrays until no more than `most` bytes are left, if that is
  * possible. */
-static bool cut(struct source *s, size_t most)
+static bool source_cut(struct source *s, size_t most)
 {
 	bool was_cut = false;
 
-	for (unsigned i = s->n; i-- > 0 && total(s) > most;) {
-		size_t element = s->pieces[i].element, more = total(s) - most;
+	for (unsigned i = s->n; i-- > 0 && source_total(s) > most;) {
+		size_t element = s->pieces[i].element, more = source_total(s) - most;
 
 		if (!element || !s->sizes[i])
 			continue;
@@ -65,7 +65,7 @@ static void put_length(unsigned char *to, const struct source *s, unsigned i)
 }
 
 /* Copies what remains, up to n bytes. */
-static size_t take(struct source *s, char *to, size_t n)
+static size_t source_take(struct source *s, char *to, size_t n)
 {
 	size_t taken = 0;
 
@@ -98,7 +98,7 @@ static size_t take(struct source *s, char *to, size_t n)
 /* Fills the rest of the last word with zeros. Returns the words. */
 static unsigned take_words(struct source *s, uint64_t *words, size_t n)
 {
-	size_t bytes = take(s, (char *)words, n);
+	size_t bytes = source_take(s, (char *)words, n);
 
 	memset((char *)words + bytes, 0, -bytes % sizeof(uint64_t));
 	return (unsigned)((bytes + 7) / 8);
@@ -129,7 +129,7 @@ static void write_chain(struct near_trace_point *p, struct source *s, size_t byt
 }
 
 /* The common case. Returns the bytes; more than RECORD: it does not fit. */
-static size_t gather(char *to, const struct near__trace_piece *pieces, unsigned n)
+static size_t pieces_gather(char *to, const struct near__trace_piece *pieces, unsigned n)
 {
 	size_t at = 0;
 
@@ -160,10 +160,11 @@ write_slowly(struct near_trace_point *p, const struct near__trace_piece *pieces,
 
 	for (unsigned i = 0; i < s.n; i++)
 		s.sizes[i] = pieces[i].size;
-	bytes = total(&s);
-	if (bytes > RECORD && cut(&s, p->level & NEAR_TRACE_CUT ? RECORD : PART * MOST_PARTS)) {
+	bytes = source_total(&s);
+	if (bytes > RECORD &&
+	    source_cut(&s, p->level & NEAR_TRACE_CUT ? RECORD : PART * MOST_PARTS)) {
 		flags = NEAR__TRACE_CUT;
-		bytes = total(&s);
+		bytes = source_total(&s);
 	}
 	if (bytes > RECORD) {
 		write_chain(p, &s, bytes, flags);
@@ -192,7 +193,7 @@ void near__trace_pieces(struct near_trace_point *p, const struct near__trace_pie
 	}
 	if (near__trace_is_filtered(p) && !near__trace_passes(p, NULL, pieces))
 		return;
-	bytes = gather((char *)words, pieces, n);
+	bytes = pieces_gather((char *)words, pieces, n);
 	if (bytes > RECORD) {
 		write_slowly(p, pieces, n);
 		return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: tracepoints, and by which patterns they are on. */
-#include "trace/orders.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "percpu/region.h"
+#include "region/region.h"
 
 #define STEP (UINT64_C(64) << 10) /* in which the blocks of trace:points are allocated */
 #define MOST 65535
@@ -29,13 +29,14 @@ static void remove_rules(const char *pattern, size_t length, const char *conditi
 }
 
 /* Later rules decide. */
-int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition)
+int near__trace_add_rule(const char *pattern, size_t length, enum near_trace_level level,
+			 const char *condition)
 {
 	struct near__trace_rule *r;
 
 	if (length == 0 || length >= NEAR__TRACE_PATTERN)
 		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
-	if (level < 0 || level > NEAR_TRACE_VERBOSE)
+	if ((unsigned)level > NEAR_TRACE_VERBOSE)
 		return near__trace_fail(-EINVAL, "there is no such level");
 	if (*condition &&
 	    (strlen(condition) >= NEAR__TRACE_CONDITION || !near__trace_is_condition(condition)))
@@ -54,7 +55,7 @@ int near__trace_add_rule(const char *pattern, size_t length, int level, const ch
 	return 0;
 }
 
-int near__trace_set_rules(const char *patterns, int level)
+int near__trace_set_rules(const char *patterns, enum near_trace_level level)
 {
 	int err = 0;
 
@@ -68,8 +69,8 @@ int near__trace_set_rules(const char *patterns, int level)
 	return err;
 }
 
-static bool matches(const struct near_trace_point *p, const char *pattern, const char *condition,
-		    struct near__trace_filter *f)
+static bool point_matches(const struct near_trace_point *p, const char *pattern,
+			  const char *condition, struct near__trace_filter *f)
 {
 	return near__trace_match(pattern, p->name) &&
 	       (!*condition || near__trace_compile(f, p, condition));
@@ -84,7 +85,7 @@ static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
 	for (unsigned i = near__trace.rules_known; i-- > 0 && p->session == near__trace.number;) {
 		const struct near__trace_rule *r = &near__trace.rules[i];
 
-		if (matches(p, r->pattern, r->condition, f))
+		if (point_matches(p, r->pattern, r->condition, f))
 			return level > r->level
 				       ? 0
 				       : clock | (*r->condition ? NEAR__TRACE_FILTERED : 0);
@@ -94,7 +95,7 @@ static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
 
 /* Release: pairs with the acquire in near__trace_word. Where there is no thread, an event that is
  * recorded checks for orders when its sequence fails, any other one each time. */
-static int set(struct near_trace_point *p, uint32_t clock)
+static int point_set(struct near_trace_point *p, uint32_t clock)
 {
 	struct near__trace_filter f = {0};
 	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
@@ -116,7 +117,7 @@ int near__trace_apply(uint32_t clock)
 	int n = 0;
 
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
-		n += set(p, clock);
+		n += point_set(p, clock);
 	return n;
 }
 
@@ -126,7 +127,7 @@ static int count_matches(const char *pattern, const char *condition)
 	int n = 0;
 
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
-		n += matches(p, pattern, condition, &f);
+		n += point_matches(p, pattern, condition, &f);
 	return n;
 }
 
@@ -159,13 +160,14 @@ static size_t put_fields(char *to, const struct near_trace_point *p)
 static bool write_point(struct near__trace_run *t, const struct near_trace_point *p)
 {
 	size_t name = strlen(p->name) + 1, fields = put_fields(NULL, p);
-	uint64_t at = t->session->points_bytes;
-	struct near__trace_point_record *r = (struct near__trace_point_record *)(t->points + at);
+	uint64_t at = t->file.session->points_bytes;
+	struct near__trace_point_record *r =
+		(struct near__trace_point_record *)(t->file.points + at);
 	uint64_t size = (sizeof(*r) + name + fields + strlen(p->place) + 1 + 7) & ~UINT64_C(7);
 	uint64_t end = (at + size + STEP - 1) / STEP * STEP;
 
 	if (at + size > NEAR__TRACE_POINTS_SIZE ||
-	    near_region_allocate(&t->region, &t->objects[NEAR__AT_POINTS], at, end - at))
+	    near_region_populate(&t->file.region, &t->file.objects[NEAR__AT_POINTS], at, end - at))
 		return false;
 	r->size = (uint32_t)size;
 	r->id = (uint32_t)(p->head >> NEAR__TRACE_ID_SHIFT & MOST);
@@ -176,7 +178,7 @@ static bool write_point(struct near__trace_run *t, const struct near_trace_point
 	memcpy(r->texts, p->name, name);
 	put_fields(r->texts + name, p);
 	strcpy(r->texts + name + fields, p->place);
-	__atomic_store_n(&t->session->points_bytes, at + size, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->file.session->points_bytes, at + size, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -187,7 +189,7 @@ bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point
 			continue;
 		if (!write_point(t, p))
 			return false;
-		p->session = t->session->number;
+		p->session = t->file.session->number;
 	}
 	return true;
 }
@@ -209,7 +211,7 @@ static bool is_readable(const struct near_trace_point *p)
 }
 
 /* It stays off, and no file has it. */
-static void refuse(const struct near_trace_point *p)
+static void point_refuse(const struct near_trace_point *p)
 {
 	int saved = errno;
 
@@ -224,7 +226,7 @@ void near__trace_add_point(struct near_trace_point *p)
 {
 	if (!is_readable(p)) {
 		__atomic_store_n(&p->enabled, 0, __ATOMIC_RELAXED);
-		refuse(p);
+		point_refuse(p);
 		return;
 	}
 	near__trace_lock();
@@ -234,18 +236,18 @@ void near__trace_add_point(struct near_trace_point *p)
 		near__trace.last = &near__trace.first;
 	*near__trace.last = p;
 	near__trace.last = &p->next;
-	set(p, 0);
+	point_set(p, 0);
 	if (near__trace.current && near__trace_is_own()) {
 		near__trace_count_missed(near__trace.current);
 		near__trace_write_points(near__trace.current, p);
-		set(p, near__trace.current->clock);
+		point_set(p, near__trace.current->clock);
 	}
 	near_lock_unlock(&near__trace.lock);
 }
 
 /* ---- switching ---- */
 
-int near__trace_change(const char *pattern, int level, const char *condition)
+int near__trace_change(const char *pattern, enum near_trace_level level, const char *condition)
 {
 	int n = count_matches(pattern, condition), err;
 
@@ -258,12 +260,11 @@ int near__trace_change(const char *pattern, int level, const char *condition)
 	return n;
 }
 
-static int change(const char *pattern, int level, const char *condition)
+static int points_change(const char *pattern, enum near_trace_level level, const char *condition)
 {
 	struct region_caller c = near__region_enter();
 	int n;
 
-	near__trace_fail(0, NULL);
 	near__trace_lock();
 	if (near__trace.current && !near__trace.is_ending)
 		near__trace.start_thread(near__trace.current);
@@ -272,18 +273,19 @@ static int change(const char *pattern, int level, const char *condition)
 	return near__region_leave(c, n);
 }
 
-int near_trace_enable(const char *pattern, int level)
+int near_trace_enable(const char *pattern, enum near_trace_level level)
 {
-	return change(pattern, level ? level : NEAR_TRACE_DEBUG, "");
+	return points_change(pattern, level ? level : NEAR_TRACE_DEBUG, "");
 }
 
 /* "?" is no condition. */
-int near_trace_enable_if(const char *pattern, int level, const char *condition)
+int near_trace_enable_if(const char *pattern, enum near_trace_level level, const char *condition)
 {
-	return change(pattern, level ? level : NEAR_TRACE_DEBUG, *condition ? condition : "?");
+	return points_change(pattern, level ? level : NEAR_TRACE_DEBUG,
+			     *condition ? condition : "?");
 }
 
 int near_trace_disable(const char *pattern)
 {
-	return change(pattern, 0, "");
+	return points_change(pattern, 0, "");
 }

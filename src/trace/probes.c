@@ -3,7 +3,7 @@
  * off by default. */
 #include "trace/trace.h"
 
-#include "ground/probe.h"
+#include "base/probe.h"
 
 void near__trace_register(struct near_trace_point *p)
 {
@@ -21,24 +21,24 @@ NEAR_TRACEPOINT(near_malloc, extend, NEAR_TRACE_VERBOSE, (ptr, extent), (u64, pa
 NEAR_TRACEPOINT(near_malloc, discard, NEAR_TRACE_VERBOSE, (ptr, pages), (u64, bytes));
 
 /* The inline function would be a copy of the sequence, in what is no fast path. */
-static void sleeps(const void *waiter, uint64_t unused)
+static void waiter_sleeps(const void *waiter, uint64_t unused)
 {
 	(void)unused;
 	near__trace_one(&near__trace_point_near_park_sleep, (uintptr_t)waiter);
 }
 
-static void woken(const void *waiter, uint64_t error)
+static void waiter_woken(const void *waiter, uint64_t error)
 {
 	near_trace_near_park_woken(waiter, (int32_t)error);
 }
 
-static void waits(const void *mutex, uint64_t unused)
+static void mutex_waits(const void *mutex, uint64_t unused)
 {
 	(void)unused;
 	near__trace_one(&near__trace_point_near_mutex_wait, (uintptr_t)mutex);
 }
 
-static void locked(const void *mutex, uint64_t error)
+static void mutex_locked(const void *mutex, uint64_t error)
 {
 	near_trace_near_mutex_locked(mutex, (int32_t)error);
 }
@@ -47,10 +47,10 @@ static const struct {
 	struct near_trace_point *point;
 	void (*hit)(const void *object, uint64_t n);
 } probes[NEAR__TRACED_PROBES] = {
-	[NEAR__PROBE_SLEEP] = {&near__trace_point_near_park_sleep, sleeps},
-	[NEAR__PROBE_WOKEN] = {&near__trace_point_near_park_woken, woken},
-	[NEAR__PROBE_WAIT] = {&near__trace_point_near_mutex_wait, waits},
-	[NEAR__PROBE_LOCKED] = {&near__trace_point_near_mutex_locked, locked},
+	[NEAR__PROBE_SLEEP] = {&near__trace_point_near_park_sleep, waiter_sleeps},
+	[NEAR__PROBE_WOKEN] = {&near__trace_point_near_park_woken, waiter_woken},
+	[NEAR__PROBE_WAIT] = {&near__trace_point_near_mutex_wait, mutex_waits},
+	[NEAR__PROBE_LOCKED] = {&near__trace_point_near_mutex_locked, mutex_locked},
 	[NEAR__PROBE_PERIOD] = {&near__trace_point_near_rcu_begin, near_trace_near_rcu_begin},
 	[NEAR__PROBE_PERIOD_END] = {&near__trace_point_near_rcu_end, near_trace_near_rcu_end},
 	[NEAR__PROBE_EXTEND] = {&near__trace_point_near_malloc_extend,
@@ -60,7 +60,7 @@ static const struct {
 };
 
 /* A session may have begun before, with the first tracepoint. */
-__attribute__((constructor)) static void connect(void)
+__attribute__((constructor)) static void probes_connect(void)
 {
 	near__trace_lock();
 	for (unsigned i = 0; i < NEAR__TRACED_PROBES; i++) {

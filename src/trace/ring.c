@@ -3,13 +3,11 @@
  * sequences written. All of it in sections of near__trace.rcu. */
 #include "trace/trace.h"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "kernel/hint.h"
 
 #define ROUNDS 16
@@ -22,7 +20,7 @@ uint64_t near__trace_now(uint32_t clock)
 	case NEAR_TRACE_COUNTER:
 		return near_clock();
 	case NEAR_TRACE_MONOTONIC:
-		return near__trace_monotonic();
+		return near__clock_ns(CLOCK_MONOTONIC);
 	case NEAR_TRACE_OWN:
 		now = __atomic_load_n(&near__trace.now, __ATOMIC_RELAXED);
 		return now ? now() : 0;
@@ -31,7 +29,7 @@ uint64_t near__trace_now(uint32_t clock)
 	}
 }
 
-static void count(uint64_t *discarded)
+static void discarded_count(uint64_t *discarded)
 {
 	__atomic_fetch_add(discarded, 1, __ATOMIC_RELAXED);
 }
@@ -41,7 +39,7 @@ static void count(uint64_t *discarded)
 /* A handler may have forked since the ring was provided: then it is private memory, and the table
  * is that of the child's session. The word is taken back, too, if the handler forks before the
  * store. */
-static void publish(struct near__trace_run *t, struct near__trace_ring *r, uint32_t slot)
+static void ring_publish(struct near__trace_run *t, struct near__trace_ring *r, uint32_t slot)
 {
 	uint64_t *word = &t->row[slot * NEAR__TRACE_CLOCKS], is = 0, no_ring = 0;
 
@@ -71,7 +69,7 @@ bool near__trace_open_local(struct near__trace_run *t)
 	if (!__atomic_load_n(&l->ring, __ATOMIC_ACQUIRE)) {
 		r = near__trace_provide(t, slot);
 		if (r)
-			publish(t, r, slot);
+			ring_publish(t, r, slot);
 		if (r)
 			near__trace_switched(t, slot);
 	}
@@ -81,8 +79,8 @@ bool near__trace_open_local(struct near__trace_run *t)
 /* ---- sub-buffers ---- */
 
 /* Whether no reader needs what is there. */
-static bool is_free(const struct near__trace_run *t, const struct near__trace_ring *r,
-		    uint64_t next)
+static bool ring_is_free(const struct near__trace_run *t, const struct near__trace_ring *r,
+			 uint64_t next)
 {
 	uint64_t from = 0;
 
@@ -91,44 +89,40 @@ static bool is_free(const struct near__trace_run *t, const struct near__trace_ri
 	/* Acquire: what the reader has read is written after it. */
 	if (t->mode == NEAR_TRACE_STREAM)
 		from = __atomic_load_n(&r->read, __ATOMIC_ACQUIRE);
-	return next - from < t->ring_size;
+	return next - from < t->file.ring_size;
 }
 
 /* On a full disk a ring that may overwrite goes on with the sub-buffers that it has. */
 bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t *next)
 {
-	uint64_t mask = t->ring_size - 1;
+	uint64_t mask = t->file.ring_size - 1;
 	uint32_t sub = (uint32_t)((*next & mask) / NEAR__TRACE_SUB_SIZE);
 
 	near__trace_stream_by_event(t, near__trace_index_of(t, r));
-	if (is_free(t, r, *next)) {
+	if (ring_is_free(t, r, *next)) {
 		if (near__trace_make_ready(t, near__trace_index_of(t, r), sub))
 			return true;
 		*next = (*next | mask) + 1;
-		if (is_free(t, r, *next))
+		if (ring_is_free(t, r, *next))
 			return true;
 	}
-	count(&r->discarded);
+	discarded_count(&r->discarded);
 	return false;
 }
 
 void near__trace_switched(struct near__trace_run *t, unsigned i)
 {
-	int saved = errno;
-
 	if (__atomic_load_n(&t->has_thread, __ATOMIC_RELAXED) &&
-	    (t->mode == NEAR_TRACE_STREAM || near__trace_wants_more(t, i))) {
-		syscall(SYS_futex, &t->control->request, FUTEX_WAKE, 1, NULL, NULL, 0);
-		errno = saved;
-	}
+	    (t->mode == NEAR_TRACE_STREAM || near__trace_wants_more(t, i)))
+		near__futex_wake(&t->control->request, 1, true);
 }
 
 /* ---- fallback rings ---- */
 
 /* With its lock. The release of a position is not followed by an earlier store of the next
  * record: the compiler keeps the order, and a reader's membarrier the CPU's. */
-static enum near__trace_result append(struct near__trace_run *t, struct near__trace_ring *r,
-				      const struct near__trace_event *e, uint32_t cpu)
+static enum near__trace_result ring_append(struct near__trace_run *t, struct near__trace_ring *r,
+					   const struct near__trace_event *e, uint32_t cpu)
 {
 	unsigned i = near__trace_index_of(t, r);
 	uint64_t position = r->position, next, *at;
@@ -155,7 +149,7 @@ static enum near__trace_result append(struct near__trace_run *t, struct near__tr
 
 /* Without the lock: the ring is opened, has its first sub-buffer once half of the begin is used,
  * and one ahead once half of one is. */
-static struct near__trace_ring *prepare(struct near__trace_run *t, unsigned i)
+static struct near__trace_ring *ring_prepare(struct near__trace_run *t, unsigned i)
 {
 	struct near__trace_local *l = &t->local[i];
 	struct near__trace_ring *r = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
@@ -171,7 +165,7 @@ static struct near__trace_ring *prepare(struct near__trace_run *t, unsigned i)
 	ahead = position + NEAR__TRACE_SUB_SIZE / 2;
 	if (position >= NEAR__TRACE_BEGIN / 2)
 		near__trace_make_ready(
-			t, i, (uint32_t)((ahead & (t->ring_size - 1)) / NEAR__TRACE_SUB_SIZE));
+			t, i, (uint32_t)((ahead & (t->file.ring_size - 1)) / NEAR__TRACE_SUB_SIZE));
 	return r;
 }
 
@@ -179,12 +173,12 @@ static enum near__trace_result write_to(struct near__trace_run *t, unsigned i,
 					const struct near__trace_event *e, uint32_t cpu)
 {
 	struct near__trace_local *l = &t->local[t->slots + i];
-	struct near__trace_ring *r = prepare(t, t->slots + i);
+	struct near__trace_ring *r = ring_prepare(t, t->slots + i);
 	enum near__trace_result result;
 
 	if (!r || !near_lock_try_lock(&l->lock))
 		return NEAR__TRACE_NO_RING;
-	result = append(t, r, e, cpu);
+	result = ring_append(t, r, e, cpu);
 	near_lock_unlock(&l->lock);
 	return result;
 }
@@ -203,6 +197,6 @@ bool near__trace_write_fallback(struct near__trace_run *t, const struct near__tr
 		if (result != NEAR__TRACE_NO_RING)
 			return result == NEAR__TRACE_WRITTEN;
 	}
-	count(&t->session->discarded);
+	discarded_count(&t->file.session->discarded);
 	return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: sessions begin and end; trace.h has the argument. */
 #define _GNU_SOURCE
-#include "trace/orders.h"
+#include "base/known.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/fork.h"
-#include "ground/valgrind.h"
-#include "ground/tsan.h"
-#include "percpu/region.h"
+#include "base/fork.h"
+#include "base/reserved.h"
+#include "base/tsan.h"
+#include "base/valgrind.h"
 #include "rcu/rcu.h"
+#include "region/region.h"
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
@@ -29,7 +31,7 @@ static struct near__fork_turn turn;
 
 /* With the lock, and near__trace.options. The session is published before tracepoints are
  * switched on; what they load is ordered by their acquire. */
-static int begin(bool with_thread)
+static int session_begin(bool with_thread)
 {
 	struct near_trace_options *o = &near__trace.options;
 	struct near__trace_run *t;
@@ -51,18 +53,23 @@ static int begin(bool with_thread)
 	return 0;
 }
 
-/* If the file cannot be made, the child does not trace. An event that another thread, or what a
- * handler has interrupted, makes it for is discarded, and counted. */
-static struct near__trace_run *resume(void)
+/* The session of a child. If the file cannot be made, the child does not trace. */
+static void child_begin(bool with_thread)
+{
+	if (near__trace.is_child && session_begin(with_thread))
+		near__trace_apply(0);
+	near__trace.is_child = 0;
+}
+
+/* An event that arrives while the file is being created is dropped and counted. */
+static struct near__trace_run *session_resume(void)
 {
 	struct region_caller c = near__region_enter();
 	struct near__trace_run *t = NULL, *made;
 	sigset_t signals;
 
 	if (near__trace_try_lock(&near__trace.lock, &signals)) {
-		if (near__trace.is_child && begin(false))
-			near__trace_apply(0);
-		near__trace.is_child = 0;
+		child_begin(false);
 		t = near__trace.current;
 		near__trace_unlock(&near__trace.lock, &signals);
 	} else {
@@ -77,20 +84,10 @@ static struct near__trace_run *resume(void)
 
 /* ---- fork ---- */
 
-static void visit_locks(near__fork_step *step)
+static void trace_visit_locks(near__fork_step *step)
 {
 	step(&near__trace.lock);
 	step(&near__trace.streaming);
-}
-
-static void fork_prepare(void)
-{
-	near__fork_prepare(&turn, visit_locks);
-}
-
-static void fork_parent(void)
-{
-	near__fork_in_parent(&turn, visit_locks);
 }
 
 /* With trace_children:thread of NEAR_CONF. */
@@ -99,15 +96,13 @@ static void serve_child(void)
 	struct region_caller c = near__region_enter();
 
 	near_lock_lock(&near__trace.lock);
-	if (begin(true))
-		near__trace_apply(0);
-	near__trace.is_child = 0;
+	child_begin(true);
 	near_lock_unlock(&near__trace.lock);
 	near__region_leave(c, 0);
 }
 
 /* Else the child's file is made by its first event: most children call exec. */
-static void fork_child(void)
+static void trace_leave_child(void)
 {
 	struct near__trace_run *t = near__trace.current;
 
@@ -115,7 +110,7 @@ static void fork_child(void)
 	if (t) {
 		near__trace.current = NULL;
 		near__trace.is_child = !near__trace.is_ending;
-		near__trace.parent = t->session->pid;
+		near__trace.parent = t->file.session->pid;
 		memset((void *)(uintptr_t)near__trace_table, 0,
 		       (size_t)((char *)near__trace.alive - (const char *)near__trace_table));
 		near__trace_detach(t);
@@ -125,8 +120,14 @@ static void fork_child(void)
 	near__trace.missed = 0;
 	if (near__trace.alive)
 		*near__trace.alive = 1;
-	near__fork_in_child(&turn, visit_locks);
-	/* ThreadSanitizer ends a child that makes a thread. */
+}
+
+NEAR__FORK_HANDLERS(trace, &turn, trace_visit_locks, trace_visit_locks, trace_leave_child)
+
+/* ThreadSanitizer ends a child that makes a thread. */
+static void trace_begins_child(void)
+{
+	trace_in_child();
 	if (near__trace.is_child && near__trace.serves_children && !NEAR__TSAN_HERE)
 		serve_child();
 }
@@ -158,14 +159,14 @@ static int get_ready(void)
 	near_slots();
 	err = near__trace_table ? 0 : make_table();
 	if (!err)
-		err = near_rcu_init(&near__trace.rcu);
+		err = near_rcu_init(&near__trace.rcu, NULL);
 	if (err)
 		return near__trace_fail(err, "no memory");
 	for (uint32_t slot = 0; slot < NEAR__TRACE_AHEAD; slot++)
 		near__rcu_open_ahead(&near__trace.rcu, slot);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-	near__trace.resume = resume;
+	near__trace.resume = session_resume;
 	near__trace.check_orders = near__trace_check_orders;
 	near__trace.find_order = near__trace_find_order;
 	near__trace.start_thread = near__trace_start_thread;
@@ -180,14 +181,16 @@ static bool is_too_large(uint64_t file_size)
 {
 	struct near_region_object objects[4];
 
-	return file_size > NEAR_REGION_MAX_ONCE ||
+	return file_size > NEAR_REGION_MAX_COMMON ||
 	       near__trace_define(objects, near_slots() + near_cpus(),
 				  near__trace_stream_ring(file_size) + NEAR__TRACE_PAGE) >
-		       NEAR_REGION_MAX_ONCE;
+		       NEAR_REGION_MAX_COMMON;
 }
 
-static int check(const struct near_trace_options *o)
+static int session_check(const struct near_trace_options *o)
 {
+	if (!NEAR__RESERVED_ARE_ZERO(o))
+		return near__trace_fail(-EINVAL, "a reserved word of the options is not 0");
 	if (o->ring_size && (o->ring_size < LEAST_RING || o->ring_size > MOST_RING ||
 			     o->ring_size & (o->ring_size - 1)))
 		return near__trace_fail(-EINVAL, "ring_size is a power of two of 256 KiB to 1 GiB");
@@ -223,9 +226,9 @@ static bool make_absolute(char *to, const char *path)
 	return snprintf(to, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
 }
 
-static int start(const struct near_trace_options *o)
+static int session_start(const struct near_trace_options *o)
 {
-	int err = check(o);
+	int err = session_check(o);
 
 	if (!err)
 		err = get_ready();
@@ -247,24 +250,26 @@ static int start(const struct near_trace_options *o)
 	if (!o->clock)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
 							 : NEAR_TRACE_MONOTONIC;
-	return begin(true);
+	return session_begin(true);
 }
 
-/* Before the lock is taken, see near__trace_lock. After the handlers of the layers below: the
- * child's run after theirs. And after those of an allocator, which may come with its first block:
- * the child makes a thread, and this one does so with the lock, both of which allocate. */
-static void watch_forks(void)
+/* Before the lock is taken, see near__trace_lock. The handlers are registered after those of the
+ * layers below: the child's run after theirs. They are also registered after those of an allocator,
+ * which may register its own with the first block: the child makes a thread, and this thread makes
+ * one while it holds the lock, and both of these allocate. */
+static void trace_watch_forks(void)
 {
 	void *volatile block = malloc(1);
 
 	free(block);
 	near__rcu_watch_forks();
-	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
+	near__fork_register(&near__trace.watches_forks, trace_before_fork, trace_after_fork,
+			    trace_begins_child);
 }
 
-NEAR__BEFORE_PROGRAM static void connect(void)
+NEAR__BEFORE_PROGRAM static void session_connect(void)
 {
-	near__trace.watch_forks = watch_forks;
+	near__trace.watch_forks = trace_watch_forks;
 }
 
 int near_trace_start(const struct near_trace_options *options)
@@ -273,13 +278,12 @@ int near_trace_start(const struct near_trace_options *options)
 	struct region_caller c = near__region_enter();
 	int err;
 
-	near__trace_fail(0, NULL);
-	watch_forks();
+	trace_watch_forks();
 	near_lock_lock(&near__trace.lock);
 	if (near__trace.current || near__trace.is_child || near__trace.is_ending)
 		err = near__trace_fail(-EALREADY, "the process traces already");
 	else
-		err = start(options ? options : &defaults);
+		err = session_start(options ? options : &defaults);
 	near_lock_unlock(&near__trace.lock);
 	return near__region_leave(c, err);
 }
@@ -289,16 +293,16 @@ int near_trace_start(const struct near_trace_options *options)
 static void close_file(struct near__trace_run *t)
 {
 	near__trace_unmap_order();
-	near__trace_store_moment(t->session);
-	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
+	near__trace_store_moment(t->file.session);
+	__atomic_store_n(&t->file.session->ended, 1, __ATOMIC_RELEASE);
 	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true) && t->stream.number)
 		unlink(t->path);
-	near_region_close(&t->region);
+	near_region_close(&t->file.region);
 	munmap(t, t->size);
 }
 
 /* With the lock. */
-static void end(struct near__trace_run *t)
+static void session_end(struct near__trace_run *t)
 {
 	near__trace_apply(0);
 	__atomic_store_n(&near__trace.current, NULL, __ATOMIC_RELEASE);
@@ -330,7 +334,7 @@ int near_trace_stop(void)
 		near_lock_unlock(&near__trace.lock);
 		near__trace_end_thread(t);
 		near_lock_lock(&near__trace.lock);
-		end(t);
+		session_end(t);
 		near__trace.is_ending = 0;
 	}
 	near_lock_unlock(&near__trace.lock);
@@ -344,10 +348,10 @@ const char *near_trace_path(void)
 	return near__trace.current ? near__trace.last_path : NULL;
 }
 
-static void count(struct near_trace_stats *out, struct near__trace_run *t)
+static void session_count(struct near_trace_stats *out, struct near__trace_run *t)
 {
-	out->discarded = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
-	out->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
+	out->discarded = __atomic_load_n(&t->file.session->discarded, __ATOMIC_RELAXED);
+	out->chains_cut = __atomic_load_n(&t->file.session->chains_cut, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < t->slots + t->cpus; i++) {
 		struct near__trace_ring *r = near__trace_ring_at(t, i);
 		uint32_t ready = near__trace_ready(t, i);
@@ -375,11 +379,10 @@ int near_trace_stats(struct near_trace_stats *out, size_t size)
 		return -EINVAL;
 	near__trace_lock();
 	if (near__trace.current) {
-		count(&s, near__trace.current);
+		session_count(&s, near__trace.current);
 		err = 0;
 	}
 	near_lock_unlock(&near__trace.lock);
-	memset(out, 0, size);
-	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
+	near__copy_known(out, size, &s, sizeof(s));
 	return err;
 }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* near_trace: NEAR_TRACE_STREAM. Whole sub-buffers move from the rings to files, of which the
- * oldest are removed. While the disk is full they stay, and events that find their ring full are
- * discarded, and counted.
+/* near_trace: NEAR_TRACE_STREAM. Whole sub-buffers move from the rings to files; the oldest files
+ * are removed. While the disk is full the sub-buffers stay, and events that find their ring full
+ * are discarded, and counted.
  *
- * The session's thread moves them. In a process that has none, as a child of fork, an event does so
- * that enters a sub-buffer: those of its ring that were left before. It is the process that writes
- * the rings in any case, so that nothing depends on a command or a parent that goes on. Both hold
- * near__trace.streaming for each sub-buffer; an event that finds it held leaves that to the next
- * one. */
-#include "trace/orders.h"
+ * The session's thread moves the sub-buffers. In a process without that thread, as a child of fork,
+ * an event that enters a sub-buffer moves those of its ring that were left before. The process that
+ * writes the rings moves them in any case, so that nothing depends on a command or on a parent that
+ * goes on. Both hold near__trace.streaming for each sub-buffer; an event that finds it held leaves
+ * the sub-buffer to the next event. */
+#include "trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "percpu/region.h"
+#include "region/region.h"
 
 #define SUB NEAR__TRACE_SUB_SIZE
 #define MOST_BY_EVENT 2
-#define REFUSALS_PER_TRY 1024u
 
 enum step { DONE, MOVED, FAILED };
 
@@ -70,18 +69,17 @@ static bool has_file(struct near__trace_run *t)
 	return (s->file.session && s->bytes + SUB <= s->file_size) || make_next(t);
 }
 
-/* Moves what is from `read` on, up to `end`, in one sub-buffer of ring i. If that is not ready, and
- * the ring has its begin alone, `end` is in the begin: no lap began before all of it was moved. */
-static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
+/* Moves the bytes from `read` to `end`, within one sub-buffer of ring i. If only the begin of that
+ * sub-buffer is ready, `end` is in the begin: no lap began before all of it was moved. */
+static bool stream_move(struct near__trace_run *t, unsigned i, uint64_t end)
 {
-	struct near__trace_copy *c = &t->stream.file;
+	struct near__trace_file *c = &t->stream.file;
 	struct near__trace_ring *r = near__trace_ring_at(t, i), *to;
 	uint64_t from = r->read, at;
 
 	if (!has_file(t) || !near__trace_copy_points(c, t))
 		return false;
-	to = (struct near__trace_ring *)(c->rings + i * c->ring_stride + NEAR__TRACE_PAGE -
-					 NEAR__TRACE_RINGS_AT);
+	to = near__trace_ring_of(c, i);
 	at = near__trace_is_used(c->session, i) ? to->position : 0;
 	if (!near__trace_copy_ring(c, i, at, SUB))
 		return false;
@@ -103,12 +101,12 @@ static bool is_skipped(const struct near__trace_run *t, unsigned i, uint64_t pos
 {
 	const uint64_t *first = near__trace_word_at(near__trace_ring_at(t, i), position);
 
-	return !near__trace_extent(t, i, (position & (t->ring_size - 1)) / SUB) ||
+	return !near__trace_extent(t, i, (position & (t->file.ring_size - 1)) / SUB) ||
 	       (position % SUB == 0 && !__atomic_load_n(first, __ATOMIC_RELAXED));
 }
 
 /* Of what is before `position`. */
-static enum step step(struct near__trace_run *t, unsigned i, uint64_t position, bool all)
+static enum step stream_step(struct near__trace_run *t, unsigned i, uint64_t position, bool all)
 {
 	struct near__trace_ring *r = near__trace_ring_at(t, i);
 	uint64_t next = (r->read / SUB + 1) * SUB;
@@ -116,8 +114,8 @@ static enum step step(struct near__trace_run *t, unsigned i, uint64_t position, 
 	if (r->read >= position || (next > position && !all))
 		return DONE;
 	if (!is_skipped(t, i, r->read))
-		return move(t, i, next < position ? next : position) ? MOVED : FAILED;
-	/* Release: as that of move. */
+		return stream_move(t, i, next < position ? next : position) ? MOVED : FAILED;
+	/* Release: as that of stream_move. */
 	__atomic_store_n(&r->read, next, __ATOMIC_RELEASE);
 	return MOVED;
 }
@@ -135,15 +133,10 @@ static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
 
 	do {
 		near_lock_lock(&near__trace.streaming);
-		done = step(t, i, position, all);
+		done = stream_step(t, i, position, all);
 		near_lock_unlock(&near__trace.streaming);
 	} while (done == MOVED);
 	return done == DONE;
-}
-
-static void set_full(struct near__trace_run *t)
-{
-	__atomic_fetch_or(&t->session->flags, NEAR__TRACE_WAS_FULL, __ATOMIC_RELAXED);
 }
 
 /* ---- by events ---- */
@@ -156,25 +149,16 @@ static bool has_whole(const struct near__trace_run *t, unsigned i)
 	return (read / SUB + 1) * SUB <= position_of(t, i);
 }
 
-/* On a full disk one of many tries. */
-static bool may_try(struct near__trace_run *t)
-{
-	uint32_t *refused = &t->stream.refused;
-
-	return !__atomic_load_n(refused, __ATOMIC_RELAXED) ||
-	       __atomic_add_fetch(refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY == 0;
-}
-
 static void move_some(struct near__trace_run *t, unsigned i)
 {
 	uint64_t position = position_of(t, i);
 	enum step done = MOVED;
 
 	for (unsigned n = 0; n < MOST_BY_EVENT && done == MOVED; n++)
-		done = step(t, i, position, false);
+		done = stream_step(t, i, position, false);
 	__atomic_store_n(&t->stream.refused, done == FAILED, __ATOMIC_RELAXED);
 	if (done == FAILED)
-		set_full(t);
+		near__trace_set_flag(t, NEAR__TRACE_WAS_FULL);
 }
 
 /* Not in a child of vfork: a descriptor that it opens is not its parent's. */
@@ -184,7 +168,7 @@ void near__trace_stream_by_event(struct near__trace_run *t, unsigned i)
 	sigset_t signals;
 
 	if (t->mode != NEAR_TRACE_STREAM || near__trace_has_thread(t) || !has_whole(t, i) ||
-	    !near__storage_is_own() || !may_try(t) ||
+	    !near__storage_is_own() || !near__trace_may_try(&t->stream.refused) ||
 	    !near__trace_try_lock(&near__trace.streaming, &signals))
 		return;
 	c = near__region_enter();
@@ -195,12 +179,12 @@ void near__trace_stream_by_event(struct near__trace_run *t, unsigned i)
 
 /* ---- by the thread ---- */
 
-static uint64_t discarded(const struct near__trace_run *t)
+static uint64_t stream_discarded(const struct near__trace_run *t)
 {
-	uint64_t n = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
+	uint64_t n = __atomic_load_n(&t->file.session->discarded, __ATOMIC_RELAXED);
 
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
-		if (near__trace_is_used(t->session, i))
+		if (near__trace_is_used(t->file.session, i))
 			n += __atomic_load_n(&near__trace_ring_at(t, i)->discarded,
 					     __ATOMIC_RELAXED);
 	return n;
@@ -211,17 +195,17 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 	bool moved = true;
 
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
-		if (near__trace_is_used(t->session, i))
+		if (near__trace_is_used(t->file.session, i))
 			moved &= move_ring(t, i, all);
 	if (!moved)
-		set_full(t);
+		near__trace_set_flag(t, NEAR__TRACE_WAS_FULL);
 	if (all && t->stream.file.session) {
 		/* Else the session's file stays, which counts them. */
 		if (moved) {
-			t->stream.file.session->discarded = discarded(t);
-			t->stream.file.session->flags = t->session->flags;
+			t->stream.file.session->discarded = stream_discarded(t);
+			t->stream.file.session->flags = t->file.session->flags;
 			t->stream.file.session->chains_cut =
-				__atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
+				__atomic_load_n(&t->file.session->chains_cut, __ATOMIC_RELAXED);
 		}
 		near_lock_lock(&near__trace.streaming);
 		near__trace_copy_close(&t->stream.file);

@@ -2,10 +2,10 @@
 /* trace: what the files of the tracer share. format.h has the file, nearcpu/trace.h the sequence of
  * an event.
  *
- * A session has a file, and for each slot the address of a ring in it, or 0, in a table: one word
- * for each kind of clock, of which the session fills one, so that an event never writes the time of
- * another clock. The table is private memory that is never freed, and that a child of a bare
- * clone() finds zeroed (MADV_WIPEONFORK): such a child writes nothing to its parent's rings.
+ * A session has a file with rings. A table has the address of each slot's ring, or 0: one word for
+ * each kind of clock. The session fills only the word of its own clock, so that an event never
+ * writes the time of another one. The table is private memory that is never freed. A child of a
+ * bare clone() finds it zeroed (MADV_WIPEONFORK), and writes nothing to its parent's rings.
  *
  * What can run concurrently with the end of a session, and what stops it:
  *
@@ -33,8 +33,10 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "ground/block.h"
-#include "kernel/internal.h"
+#include "base/bits.h"
+#include "base/block.h"
+#include "base/clock.h"
+#include "kernel/kernel.h"
 #include "trace/format.h"
 
 #define NEAR__TRACE_CLOCKS 4 /* words of the table for a slot: enum near_trace_clock - 1 */
@@ -48,8 +50,9 @@
 #ifndef NEAR__TRACE_POINTS_SIZE /* tests have less */
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
 #endif
-#define NEAR__TRACE_READS_CONF 2 /* has_read_conf while that session begins */
-#define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
+#define NEAR__TRACE_REFUSALS 1024u /* tries on a full disk, of which one is made */
+#define NEAR__TRACE_READS_CONF 2   /* has_read_conf while that session begins */
+#define NEAR__TRACE_RINGS_AT 128   /* before the data: the header of a ring */
 /* Bytes of the first sub-buffer that a ring is opened with: some records, not less than the longest
  * needs. */
 #define NEAR__TRACE_BEGIN                                                                          \
@@ -65,8 +68,8 @@ struct near__trace_local {
 	struct near_lock lock;         /* of a fallback ring */
 };
 
-/* Another file, to which rings are copied. */
-struct near__trace_copy {
+/* A file with rings: that of the session, or another one, to which rings are copied. */
+struct near__trace_file {
 	struct near_region region;
 	struct near_region_object objects[4];
 	struct near__trace_session *session; /* NULL: no file */
@@ -76,7 +79,7 @@ struct near__trace_copy {
 
 /* The files of NEAR_TRACE_STREAM; with near__trace.streaming, or by the child's handler of fork. */
 struct near__trace_stream {
-	struct near__trace_copy file;
+	struct near__trace_file file;
 	uint64_t number, bytes; /* of the file */
 	uint64_t file_size;
 	unsigned files;
@@ -86,15 +89,11 @@ struct near__trace_stream {
 
 /* A session. In memory of its own. */
 struct near__trace_run {
-	struct near_region region;
-	struct near_region_object objects[4];
-	struct near__trace_session *session;
+	struct near__trace_file file;
 	struct near__trace_control *control;
-	char *points, *rings;
 	dev_t device; /* of the file */
 	ino_t inode;
 	uint64_t *row; /* the table, from the word of this session's clock on */
-	uint64_t ring_size, ring_stride;
 	uint32_t mode, clock;
 	uint32_t slots, cpus;
 	uint64_t most_rings; /* by max_bytes */
@@ -117,7 +116,6 @@ struct near__trace_rule {
 
 /* Of a thread. */
 struct near__trace_thread {
-	const char *why; /* the last call failed, see near_trace_error */
 	uint32_t chain;  /* the last chain's serial number; atomic for signal handlers */
 	uint32_t inside; /* slow paths that the thread is in, one within the other */
 };
@@ -193,17 +191,23 @@ struct near__trace_event {
 	bool is_rest;  /* of a chain */
 };
 
+static inline struct near__trace_ring *near__trace_ring_of(const struct near__trace_file *f,
+							   unsigned i)
+{
+	return (struct near__trace_ring *)(f->rings + i * f->ring_stride + NEAR__TRACE_PAGE -
+					   NEAR__TRACE_RINGS_AT);
+}
+
 static inline struct near__trace_ring *near__trace_ring_at(const struct near__trace_run *t,
 							   unsigned i)
 {
-	return (struct near__trace_ring *)(t->rings + i * t->ring_stride + NEAR__TRACE_PAGE -
-					   NEAR__TRACE_RINGS_AT);
+	return near__trace_ring_of(&t->file, i);
 }
 
 /* Acquire: pairs with the release when the ring was made. */
 static inline bool near__trace_is_used(const struct near__trace_session *s, unsigned i)
 {
-	return __atomic_load_n(&near__trace_used(s)[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
+	return NEAR__BIT_LOAD(near__trace_used(s), i, __ATOMIC_ACQUIRE);
 }
 
 static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t position)
@@ -217,21 +221,31 @@ static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t
 static inline unsigned near__trace_index_of(const struct near__trace_run *t,
 					    const struct near__trace_ring *r)
 {
-	return (unsigned)((uint64_t)((const char *)r - t->rings) / t->ring_stride);
+	return (unsigned)((uint64_t)((const char *)r - t->file.rings) / t->file.ring_stride);
 }
 
 /* Opens the ring of the local slot. False: the caller uses a fallback ring. */
 bool near__trace_open_local(struct near__trace_run *t);
 
-/* Whether the sub-buffer at *next may be written: else counts a discarded record. On a full disk
- * *next becomes the begin of the ring's next lap, if the oldest records are not to stay. */
+/* Whether the sub-buffer at *next may be written; if not, a discarded record is counted. On a full
+ * disk *next becomes the begin of the ring's next lap, unless the oldest records are to stay. */
 bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t *next);
 
-/* After a switch: wakes the thread, if it streams or has to make sub-buffers ready. One that does
- * not sleep yet is woken by the next switch, or its deadline. */
+/* After a switch: wakes the thread, if it streams or has to make sub-buffers ready. A thread that
+ * does not sleep yet is woken by the next switch, or by its deadline. */
 void near__trace_switched(struct near__trace_run *t, unsigned i);
 
+/* On a full disk one of many tries. Relaxed: a count. */
+static inline bool near__trace_may_try(uint32_t *refused)
+{
+	return !__atomic_load_n(refused, __ATOMIC_RELAXED) ||
+	       __atomic_add_fetch(refused, 1, __ATOMIC_RELAXED) % NEAR__TRACE_REFUSALS == 0;
+}
+
 /* ---- the memory of rings (grow.c) ---- */
+
+/* Sets a flag of the session. */
+void near__trace_set_flag(struct near__trace_run *t, enum near__trace_session_flags flag);
 
 /* Acquire: pairs with the release of the thread that made the last one ready. */
 static inline uint32_t near__trace_ready(const struct near__trace_run *t, unsigned i)
@@ -268,14 +282,6 @@ bool near__trace_write_fallback(struct near__trace_run *t, const struct near__tr
 
 uint64_t near__trace_now(uint32_t clock);
 
-static inline uint64_t near__trace_monotonic(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* The words that concurrent readers load: relaxed, since the position is a release. */
 static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n)
 {
@@ -307,6 +313,54 @@ static inline bool near__trace_is_watched(const struct near_trace_point *p)
 	return __atomic_load_n(&p->enabled, __ATOMIC_RELAXED) == NEAR__TRACE_WATCHED;
 }
 
+/* ---- orders: what other processes ask for, as `nearcpu trace enable` does (orders.c) ----
+ *
+ * The session's thread carries them out; in a child of fork, which has none, the next event that
+ * checks for them. */
+
+/* Carries the order out; with near__trace.lock, if `locked`. */
+void near__trace_obey(struct near__trace_run *t, uint32_t request, bool locked);
+void near__trace_find_order(struct near__trace_run *t);
+/* near__trace.order begins, and ends, to be that of a session; with near__trace.lock. */
+void near__trace_map_order(const struct near__trace_run *t);
+void near__trace_unmap_order(void);
+/* Acquire: pairs with the release that follows the order's text. */
+static inline bool near__trace_has_order(const struct near__trace_run *t)
+{
+	return __atomic_load_n(&t->control->request, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(&t->control->done, __ATOMIC_RELAXED);
+}
+/* Relaxed: changes with near__trace.lock, under which it is loaded again before an order is
+ * obeyed. */
+static inline bool near__trace_has_thread(const struct near__trace_run *t)
+{
+	return __atomic_load_n(&t->has_thread, __ATOMIC_RELAXED);
+}
+
+/* By an event, after its stores of `end`: another process stores `request`, then 0 to `end`. */
+static inline void near__trace_look_for_order(struct near__trace_run *t)
+{
+	if (near__trace_has_thread(t))
+		return;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (near__trace_has_order(t))
+		near__trace.find_order(t);
+}
+
+/* An event of a tracepoint that is off, or not registered. The next session, or the registration,
+ * counts what is early. */
+static inline void near__trace_write_none(uint32_t enabled)
+{
+	if (enabled & NEAR__TRACE_EARLY)
+		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
+	if (enabled & NEAR__TRACE_WATCHED)
+		near__trace_watch();
+}
+
+/* The thread, control.c. */
+int near__trace_start_thread(struct near__trace_run *t);
+void near__trace_end_thread(struct near__trace_run *t);
+
 /* ---- sessions ---- */
 
 /* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
@@ -314,31 +368,35 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 bool near__trace_is_folder(const char *path);
 /* Adds near__trace.missed to what the session has discarded. */
 void near__trace_count_missed(struct near__trace_run *t);
-/* Lets go of the parent's session in the child. */
+/* Gives up the parent's session in the child. */
 void near__trace_detach(struct near__trace_run *t);
 
-/* Of this thread; `why` is a constant string. Returns `error`. */
-int near__trace_fail(int error, const char *why);
+/* Stores why the call fails, see near_trace_error; `reason` is constant. Returns `error`. */
+int near__trace_fail(int error, const char *reason);
 
 /* The objects of a file with `rings` rings. Returns the bytes of all. */
 uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,
 			    uint64_t ring_stride);
 
-/* ---- copies (copy.c, snapshot.c, stream.c) ---- */
+/* Makes the file, with that many rings of the size that is set. 0 or an error, with its reason, of
+ * which -EEXIST is one that another path may not have. */
+int near__trace_file_make(struct near__trace_file *f, const char *path, uint64_t rings);
+
+/* ---- copies (ring_copy.c, trace_snapshot.c, stream.c) ---- */
 
 /* Makes file `path`, with rings of this size, and what the session and its tracepoints are. */
-int near__trace_copy_open(struct near__trace_copy *c, const char *path,
+int near__trace_copy_open(struct near__trace_file *c, const char *path,
 			  const struct near__trace_run *t, uint64_t ring_size, uint32_t mode);
 /* `t` may have more tracepoints by now. False: no room. */
-bool near__trace_copy_points(struct near__trace_copy *c, const struct near__trace_run *t);
-void near__trace_copy_close(struct near__trace_copy *c);
+bool near__trace_copy_points(struct near__trace_file *c, const struct near__trace_run *t);
+void near__trace_copy_close(struct near__trace_file *c);
 /* Allocates the blocks of ring i from byte `from` of its data on, and the header's. NULL: no
  * room. */
-struct near__trace_ring *near__trace_copy_ring(struct near__trace_copy *c, unsigned i,
+struct near__trace_ring *near__trace_copy_ring(struct near__trace_file *c, unsigned i,
 					       uint64_t from, uint64_t size);
 
-/* The size of the rings of a file of up to NEAR_REGION_MAX_ONCE. It is larger: the rings of a file
- * that is full are not. */
+/* The size of the rings of a file of up to NEAR_REGION_MAX_COMMON. It is larger: the rings of a
+ * file that is full are not. */
 uint64_t near__trace_stream_ring(uint64_t file_size);
 
 /* Moves whole sub-buffers to the files; at the end of the session all that is left. False: the disk
@@ -351,14 +409,15 @@ void near__trace_stream_by_event(struct near__trace_run *t, unsigned i);
 
 /* One that a constructor registers; takes the lock. */
 void near__trace_add_point(struct near_trace_point *p);
-int near__trace_set_rules(const char *patterns, int level);
-int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition);
+int near__trace_set_rules(const char *patterns, enum near_trace_level level);
+int near__trace_add_rule(const char *pattern, size_t length, enum near_trace_level level,
+			 const char *condition);
 /* Writes those from `from` on. False: no room. */
 bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
 /* Sets `enabled` of all by the rules; 0: all off. Returns how many are on. */
 int near__trace_apply(uint32_t clock);
 /* As near_trace_enable_if, without a thread that starts. */
-int near__trace_change(const char *pattern, int level, const char *condition);
+int near__trace_change(const char *pattern, enum near_trace_level level, const char *condition);
 /* As fnmatch(3) without flags and without classes of characters, and safe in signal handlers: that
  * one may allocate, in a locale whose characters have several bytes. */
 bool near__trace_match(const char *pattern, const char *text);
@@ -378,8 +437,8 @@ static inline bool near__trace_is_filtered(const struct near_trace_point *p)
 
 	return NEAR__UNLIKELY(enabled & NEAR__TRACE_FILTERED);
 }
-/* Of an event with this payload, without lengths, or these pieces. While the filter changes: true.
- */
+/* Whether an event passes: one with this payload, without lengths, or with these pieces. While the
+ * filter changes: true. */
 bool near__trace_passes(const struct near_trace_point *p, const void *payload,
 			const struct near__trace_piece *pieces);
 

@@ -7,7 +7,7 @@
 #include "atfork.h"
 #include "forks.h"
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 #include NEAR__ARCH_TRAP
 
 /* ---- the library's fork handlers ---- */

@@ -2,6 +2,7 @@
 /* Linearizability of libatomic: threads make short random histories on one object, and there is an
  * order of each that explains it.
  * usage: atomic_order_test [BATCHES]: how many of HISTORIES histories each */
+#include "alarms.h"
 #include "history.h"
 #include "team.h"
 #include "words.h"
@@ -84,20 +85,11 @@ static uint32_t make(struct event *e, struct operation *op, void *arena, uint32_
 	return e->kind == OP_STORE || e->swapped ? e->value : e->result;
 }
 
-static void mask_alarms(int how)
-{
-	sigset_t alarms;
-
-	sigemptyset(&alarms);
-	sigaddset(&alarms, SIGALRM);
-	pthread_sigmask(how, &alarms, NULL);
-}
-
 static void live(unsigned t)
 {
 	struct operation op = {.at = place->at, .size = place->size};
 
-	mask_alarms(SIG_UNBLOCK);
+	mask_alarm(SIG_UNBLOCK);
 	pin(t);
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		struct history *h = &histories[i];
@@ -173,7 +165,7 @@ static void histories_are_linear(void **state)
 
 	n = n < LENGTH(places) ? LENGTH(places) : n;
 	/* Now and then a thread is interrupted inside, and others go on. The alarms are theirs. */
-	mask_alarms(SIG_BLOCK);
+	mask_alarm(SIG_BLOCK);
 	unit_timer(300, yield);
 	for (unsigned batch = 0; batch < n && !wrong; batch++) {
 		place = &places[batch % LENGTH(places)];
@@ -192,7 +184,7 @@ static void histories_are_linear(void **state)
 		}
 	}
 	unit_timer(0, NULL);
-	mask_alarms(SIG_UNBLOCK);
+	mask_alarm(SIG_UNBLOCK);
 	printf("%lu histories, %lu %% with operations that overlap\n", run, overlapped * 100 / run);
 	assert_true(wrong == 0);
 	/* A machine that runs one thread after the other has not tried anything. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A libatomic of one lock with faults, for the tests that must find them. NEAR_ATOMIC_MUTANT is
+/* A libatomic of one lock with faults, for the tests that must find them. NEAR_MUTANT is
  *   none   nothing is wrong
  *   bare   there are no locks
  *   load   loads take no lock
@@ -9,23 +9,20 @@
 #include "calls.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "mutant.h"
 
 static int lock;
 static bool bare, bare_load, bare_store, torn_cas, lazy;
 
 __attribute__((constructor)) static void choose(void)
 {
-	const char *fault = getenv("NEAR_ATOMIC_MUTANT");
-
-	if (!fault)
-		fault = "bare";
-	bare = strcmp(fault, "bare") == 0;
-	bare_load = bare || strcmp(fault, "load") == 0;
-	bare_store = bare || strcmp(fault, "store") == 0;
-	torn_cas = strcmp(fault, "cas") == 0;
-	lazy = strcmp(fault, "drain") == 0;
+	bare = mutant_is("bare");
+	bare_load = bare || mutant_is("load");
+	bare_store = bare || mutant_is("store");
+	torn_cas = mutant_is("cas");
+	lazy = mutant_is("drain");
 }
 
 static void enter(bool without)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: foreign.sh LIBRARY
+# usage: programs.sh LIBRARY
 # Real programs that are linked with GCC's libatomic.so.1 print the same with LIBRARY in its
 # place; and their calls do go to it. A program that is not installed is left out, and named. Exit
 # status 77: there is none.

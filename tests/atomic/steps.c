@@ -4,7 +4,7 @@
 
 #include <link.h>
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 #include NEAR__ARCH_TRAP
 
 #include "atomic/table.h"

@@ -4,7 +4,7 @@ import glob
 import os
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-FOLDERS = ("ground", "kernel", "percpu", "parking", "locks")
+FOLDERS = ("base", "kernel", "region", "percpu", "parking", "locks")
 
 
 def sources():

@@ -52,10 +52,11 @@ library_version() {
 
 # symbol_versions LIBRARY: the policy of near_abi(7).
 symbol_versions() {
-	local name=${1#nearcpu} node unversioned=() private=NEARCPU_PRIVATE exported wrong
+	local name=${1#nearcpu} node unversioned=() private exported wrong
 	name=${name^^}
 	node=NEARCPU${name/-/_}_${VERSION:?}
 	node=${node%.*}
+	private="NEARCPU_PRIVATE_${VERSION%.*}"
 	case $1 in
 	nearcpu | nearcpu-alloc) unversioned=(-e vfork -e __vfork -e clone) ;;
 	nearcpu-malloc) unversioned=(-e '[^@]*') ;;
@@ -67,7 +68,8 @@ symbol_versions() {
 	exported=$(nm -D --defined-only "$prefix/$LIBDIR/lib$1.so" | awk '$2 != "A" { print $3 }')
 	[[ $exported ]] || die "lib$1.so exports nothing"
 	wrong=$(grep -vE "^near_" <<<"$exported" | grep -vxE "${unversioned[@]:--e^$}" || true)
-	wrong+=$(grep -E "^near__" <<<"$exported" | grep -vxE "near__[a-z0-9_]*@@$private" || true)
+	wrong+=$(grep -E "^near__" <<<"$exported" | grep -vxE -e "near__[a-z0-9_]*@@$private" \
+		-e near__first@@NEARCPU_PRIVATE || true)
 	wrong+=$(grep -E "^near_[a-z]" <<<"$exported" | grep -vxE "near_[a-z0-9_]*@@$node" || true)
 	[[ -z $wrong ]] || die "lib$1.so: not by the policy of near_abi(7):"$'\n'"$wrong"
 }
@@ -83,7 +85,7 @@ versions() {
 		same "pkg-config $library" "$(pkg-config --modversion "$library")" "$VERSION"
 		soname=$(readelf -dW "$prefix/$LIBDIR/lib$library.so" |
 			sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-		same "SONAME of $library" "$soname" "lib$library.so.${VERSION%%.*}"
+		same "SONAME of $library" "$soname" "lib$library.so.${VERSION%.*}"
 		[[ -s $prefix/$LIBDIR/lib$library.so.$VERSION ]] || die "no lib$library.so.$VERSION"
 		symbol_versions "$library"
 	done
@@ -100,8 +102,8 @@ alloc() {
 	read -ra flags <<<"$(pkg-config --cflags --libs nearcpu-alloc)"
 	"$CC" "$SOURCE/tests/dropin/own.c" -o "$program" "${flags[@]}" -pthread -ldl
 	dynamic=$(readelf -d "$program")
-	[[ $dynamic = *NEEDED*"[libnearcpu-alloc.so.0]"* ]] ||
-		die "$program does not need libnearcpu-alloc.so.0"
+	[[ $dynamic = *NEEDED*"[libnearcpu-alloc.so.${VERSION%.*}]"* ]] ||
+		die "$program does not need libnearcpu-alloc.so.${VERSION%.*}"
 	LD_LIBRARY_PATH=$prefix/$LIBDIR "$program"
 	read -ra flags <<<"$(pkg-config --static --cflags --libs nearcpu-alloc)"
 	"$CC" "$SOURCE/tests/dropin/own.c" -o "${program}_static" -static "${flags[@]}" -pthread

@@ -4,11 +4,13 @@
 #               symbols | malloc_page | libatomic | libatomic_static | flags | static_pie |
 #               plugin | cgo | lto CC FLAG | embed HOW GENERATOR [CC FLAG]
 # Builds a program against Nearcpu in one way and runs it. tests/consumer/CMakeLists.txt sets
-# SOURCE, BUILD, STAGE, LIBDIR, CMAKE, CC and CXX.
+# SOURCE, BUILD, STAGE, LIBDIR, VERSION, CMAKE, CC and CXX.
 set -euo pipefail
 
 prefix=$STAGE/moved
 here=$SOURCE/tests/consumer
+SOVERSION=${VERSION:?} # less the patch number, while the major version is 0
+SOVERSION=${SOVERSION%.*}
 export PKG_CONFIG_PATH=$prefix/$LIBDIR/pkgconfig
 unset LD_LIBRARY_PATH DESTDIR
 
@@ -28,6 +30,9 @@ install_prefix() {
 	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h &&
 		-s $prefix/$LIBDIR/libnearcpu-torture.a && -s $prefix/$LIBDIR/libnearcpu-atomic.a &&
 		-s $prefix/$LIBDIR/nearcpu/libatomic.a ]]
+	[[ ! -e $prefix/$LIBDIR/libnearcpu-malloc.so ||
+		$prefix/$LIBDIR/nearcpu/libnearcpu-malloc.so -ef \
+		$prefix/$LIBDIR/libnearcpu-malloc.so ]] || die "LIBDIR/nearcpu is not complete"
 }
 
 skip() {
@@ -79,7 +84,7 @@ is_atomic() {
 
 # links_shared PROGRAM LIBRARY
 links_shared() {
-	readelf -d "$1" | grep -q "NEEDED.*\\[lib$2\\.so\\.0\\]"
+	readelf -d "$1" | grep -q "NEEDED.*\\[lib$2\\.so\\.${SOVERSION/./\\.}\\]"
 }
 
 # compile PROGRAM SOURCE PACKAGES FLAG...: with what pkg-config prints for the packages and FLAGs.
@@ -101,16 +106,17 @@ pkgconfig() {
 	local how=$1 program=$STAGE/pkgconfig_$1
 
 	shift
-	pkg-config --atleast-version=0.1.0 nearcpu nearcpu-torture
+	pkg-config "--atleast-version=$VERSION" nearcpu nearcpu-torture
 	compile "$program" "$here/main.c" nearcpu "$@"
 	compile "${program}_torture" "$here/proof.c" "nearcpu-torture nearcpu" "$@"
 	compile "${program}_atomic" "$here/atomic.c" nearcpu-atomic "$@"
 	if [[ $how = shared ]]; then
-		links_shared "$program" nearcpu || die "$program does not need libnearcpu.so.0"
+		links_shared "$program" nearcpu ||
+			die "$program does not need libnearcpu.so.$SOVERSION"
 		links_shared "${program}_torture" nearcpu-torture ||
-			die "${program}_torture does not need libnearcpu-torture.so.0"
+			die "${program}_torture does not need libnearcpu-torture.so.$SOVERSION"
 		links_shared "${program}_atomic" nearcpu-atomic ||
-			die "${program}_atomic does not need libnearcpu-atomic.so.0"
+			die "${program}_atomic does not need libnearcpu-atomic.so.$SOVERSION"
 		LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$program" "${program}_torture" \
 			"${program}_atomic"
 	else
@@ -127,11 +133,11 @@ hardened() {
 	local library=$prefix/$LIBDIR/lib$1.so dynamic
 
 	dynamic=$(readelf -dW "$library")
-	grep -q "SONAME.*\\[lib$1\\.so\\.0\\]" <<<"$dynamic" || die "wrong SONAME"
+	grep -q "SONAME.*\\[lib$1\\.so\\.${SOVERSION/./\\.}\\]" <<<"$dynamic" || die "wrong SONAME"
 	grep -q 'FLAGS_1.*NOW.*NODELETE' <<<"$dynamic" || die "not -z now -z nodelete"
 	readelf -lW "$library" | grep -q GNU_RELRO || die "not linked with -z relro"
 	if grep NEEDED <<<"$dynamic" |
-		grep -vE '\[(libc|ld-linux[^]]*|libnearcpu)\.so\.[0-9]+\]'; then
+		grep -vE '\[(libc|ld-linux[^]]*|libnearcpu)\.so\.[0-9.]+\]'; then
 		die "$library needs more than libc and libnearcpu"
 	fi
 }
@@ -149,14 +155,15 @@ symbols() {
 	hardened nearcpu-atomic
 	hardened nearcpu-alloc
 	hardened nearcpu-ffi
-	[[ $(exported_by nearcpu-torture) = near_torture@@NEARCPU_TORTURE_0.1 ]] ||
+	[[ $(exported_by nearcpu-torture) = near_torture@@NEARCPU_TORTURE_$SOVERSION ]] ||
 		die "libnearcpu-torture exports something else"
 	exported=$(exported_by nearcpu)
-	wrong=$(grep -vxE -e 'near_[a-z][a-z0-9_]*@@NEARCPU_0\.1' \
-		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' -e vfork -e __vfork -e clone \
+	wrong=$(grep -vxE -e "near_[a-z][a-z0-9_]*@@NEARCPU_$SOVERSION" \
+		-e "near__[a-z0-9_]*@@NEARCPU_PRIVATE_$SOVERSION" \
+		-e near__first@@NEARCPU_PRIVATE -e vfork -e __vfork -e clone \
 		<<<"$exported" || true)
 	[[ -z $wrong ]] || die "exported by mistake or with the wrong version:"$'\n'"$wrong"
-	grep -qx 'near_rseq_status@@NEARCPU_0\.1' <<<"$exported" || die "no near_rseq_status"
+	grep -qxF "near_rseq_status@@NEARCPU_$SOVERSION" <<<"$exported" || die "no near_rseq_status"
 	grep -qx vfork <<<"$exported" || die "vfork of ours is missing or has a version"
 	grep -qx clone <<<"$exported" || die "clone of ours is missing or has a version"
 	echo "$(wc -l <<<"$exported") symbols"
@@ -254,7 +261,8 @@ plugin() {
 	archive=("${flags[@]/%-lnearcpu/-l:libnearcpu.a}")
 	"$CC" -shared -fPIC "$here/plugin/plugin.c" -o "$dir/shared.so" "${flags[@]}"
 	"$CC" -shared -fPIC "$here/plugin/plugin.c" -o "$dir/contains.so" "${archive[@]}"
-	links_shared "$dir/shared.so" nearcpu || die "the plugin does not need libnearcpu.so.0"
+	links_shared "$dir/shared.so" nearcpu ||
+		die "the plugin does not need libnearcpu.so.$SOVERSION"
 	"$CC" "$here/plugin/host.c" -o "$dir/host" -ldl
 	read -ra flags <<<"$(pkg-config --variable=export_flags nearcpu)"
 	"$CC" "$here/plugin/host.c" -o "$dir/exporter" -ldl -u near_counter_init \

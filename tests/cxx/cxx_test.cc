@@ -9,11 +9,12 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
+#include <nearcpu/rcu.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rseq.h>
 #include <nearcpu/rwlock.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 #include <nearcpu/shared_ids.h>
 #include <nearcpu/stack.h>
 #include <nearcpu/trace.h>
@@ -64,12 +65,29 @@ TEST(Cxx, TemplateOfTwoTypes)
 }
 
 near_counter early;
-NEAR_COUNTER_EARLY(early);
+NEAR_EARLY(early, near_counter_init(&early));
 
 TEST(Cxx, CounterBeforeMain)
 {
 	near_counter_add(&early, 2);
 	EXPECT_EQ(near_counter_read(&early), 2);
+}
+
+TEST(Cxx, PointersOfRcuMayBeStdAtomic)
+{
+	static int first = 1, second = 2;
+	std::atomic<int *> atomic{&first};
+	const std::atomic<int *> &readOnly = atomic;
+	int *plain = &first;
+
+	near_rcu_assign(atomic, &second);
+	near_rcu_assign(plain, &second);
+	EXPECT_EQ(near_rcu_dereference(readOnly), &second);
+	EXPECT_EQ(*near_rcu_dereference(plain), 2);
+	near_rcu_assign(atomic, nullptr);
+	near_rcu_assign(plain, NULL);
+	EXPECT_EQ(near_rcu_dereference(atomic), nullptr);
+	EXPECT_EQ(near_rcu_dereference(plain), nullptr);
 }
 
 near_recursive_mutex recursive = NEAR_RECURSIVE_MUTEX_INIT;
@@ -119,10 +137,12 @@ void readAndWriteInThreads(near_rwlock &lock)
 TEST(Cxx, Rwlock)
 {
 	near_rwlock lock;
+	near_rwlock_options options = {};
 
-	ASSERT_EQ(near_rwlock_init(&lock), 0);
+	ASSERT_EQ(near_rwlock_init(&lock, NULL), 0);
 	readAndWriteInThreads(lock);
-	ASSERT_EQ(near_rwlock_init_with(&lock, NEAR_RWLOCK_WRITERS_FIRST), 0);
+	options.policy = NEAR_RWLOCK_WRITERS_FIRST;
+	ASSERT_EQ(near_rwlock_init(&lock, &options), 0);
 	readAndWriteInThreads(lock);
 	readAndWriteInThreads(staticLock);
 }
@@ -158,10 +178,10 @@ TEST(Cxx, Stack)
 
 TEST(Cxx, Pool)
 {
-	const near_pool_options options = {sizeof(long), 0, nullptr, nullptr, nullptr, 100, 0, 0};
+	const near_pool_options options = {0, nullptr, nullptr, nullptr, 100, 0, 0, {}};
 	near_pool pool;
 
-	ASSERT_EQ(near_pool_init(&pool, &options), 0);
+	ASSERT_EQ(near_pool_init(&pool, sizeof(long), &options), 0);
 	inThreads([&] {
 		auto *n = static_cast<long *>(near_pool_get(&pool));
 
@@ -209,14 +229,14 @@ int released;
 
 TEST(Cxx, Ids)
 {
-	const near_idspace_options options = {64, 4096};
+	const near_idspace_options options = {64, 4096, {}};
 	near_idspace ids;
 	struct near_idspace_stats stats; // also the name of a function
 	void *p = nullptr;
 	long sum = 0;
 
 	ASSERT_EQ(near_idspace_init(&ids, &options), 0);
-	ASSERT_EQ(near_idspace_alloc(&ids, &p, sizeof(long), sizeof(long)), 0);
+	ASSERT_EQ(near_idspace_alloc(&ids, sizeof(long), sizeof(long), &p), 0);
 	inThreads([&] {
 		near_worker first{}, second{};
 		int id = near_idspace_acquire(&ids, &first);
@@ -236,15 +256,16 @@ TEST(Cxx, Ids)
 
 TEST(Cxx, SharedIds)
 {
-	const near_shared_ids_options options = {8, 4, sizeof(long)};
+	const near_shared_ids_options options = {8, 4, sizeof(long), {}};
 	near_region region;
 	near_shared_ids ids;
 	near_worker worker{};
 
-	ASSERT_EQ(near_region_create(&region, nullptr), 0);
-	EXPECT_EQ(near_shared_ids_open(&ids, &region, "ids", nullptr), -ENOENT);
-	EXPECT_NE(ids.why, nullptr);
-	ASSERT_EQ(near_shared_ids_open(&ids, &region, "ids", &options), 0) << ids.why;
+	ASSERT_EQ(near_region_open(&region, nullptr, nullptr), 0);
+	EXPECT_EQ(near_shared_ids_open(&ids, &region, "no name", nullptr, nullptr), -EINVAL);
+	EXPECT_NE(near_shared_ids_error(&ids), nullptr);
+	ASSERT_EQ(near_shared_ids_open(&ids, &region, "ids", nullptr, &options), 0)
+		<< near_shared_ids_error(&ids);
 	EXPECT_EQ(near_shared_ids_acquire(&ids, &worker), 0);
 	EXPECT_FALSE(near_worker_must_repair(&worker));
 	EXPECT_EQ(*static_cast<long *>(near_shared_ids_data(&ids, 0)), 0);
@@ -284,25 +305,30 @@ TEST(Cxx, Lock)
 
 TEST(Cxx, Shared)
 {
-	near_shared region;
+	near_shared_counters_options options = {};
+	near_shared_counters counters;
+	near_region region;
 
-	ASSERT_EQ(near_shared_create(&region, 64), 0);
-	inThreads([&] { near_shared_add(&region, 8, 2); });
-	EXPECT_EQ(near_shared_read(&region, 8), 2 * kThreads * kRounds);
-	near_shared_close(&region);
+	options.count = 8;
+	ASSERT_EQ(near_region_open(&region, nullptr, nullptr), 0);
+	ASSERT_EQ(near_shared_counters_open(&counters, &region, "counters", nullptr, &options), 0);
+	inThreads([&] { near_shared_counters_add(&counters, 1, 2); });
+	EXPECT_EQ(near_shared_counters_read(&counters, 1), 2 * kThreads * kRounds);
+	near_shared_counters_close(&counters);
+	near_region_close(&region);
 }
 
 TEST(Cxx, Histogram)
 {
 	near_histogram histogram;
-	near_snapshot snapshot;
+	near_histogram_snapshot snapshot;
 
 	ASSERT_EQ(near_histogram_init(&histogram, nullptr), 0);
 	inThreads([&] { near_histogram_record(&histogram, 1000); });
 	ASSERT_EQ(near_histogram_reset(&histogram, &snapshot), 0);
 	EXPECT_EQ(snapshot.count, uint64_t{kThreads} * kRounds);
-	EXPECT_EQ(near_snapshot_percentile(&snapshot, 50).high, 1007u);
-	near_snapshot_free(&snapshot);
+	EXPECT_EQ(near_histogram_snapshot_percentile(&snapshot, 50).high, 1007u);
+	near_histogram_snapshot_free(&snapshot);
 	near_histogram_destroy(&histogram);
 }
 

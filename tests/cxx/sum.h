@@ -15,7 +15,7 @@ template <typename T> class Sum
 public:
 	Sum()
 	{
-		if (near_percpu_alloc(&p_, sizeof(T), alignof(T)))
+		if (near_percpu_alloc(sizeof(T), alignof(T), &p_))
 			throw std::bad_alloc();
 	}
 	~Sum()

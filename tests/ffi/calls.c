@@ -15,7 +15,7 @@ extern void near_counter_destroy(void *counter);
 extern void near_mutex_lock(void *mutex);
 extern void near_mutex_unlock(void *mutex);
 extern void near_barrier_init(void *barrier, uint32_t threads);
-extern bool near_barrier_wait(void *barrier);
+extern int near_barrier_wait(void *barrier);
 extern int near_stack_init(void *stack);
 extern void near_stack_push(void *stack, void *node);
 extern void *near_stack_pop(void *stack);

@@ -25,7 +25,7 @@ OWN = {"near_ffi_size"}
 GENERIC = {"near_rcu_assign", "near_rcu_dereference"}
 # Their static initialisers are more than zeros: each has a function that does the same.
 INITIALISED_BY = {"NEAR_BARRIER_INIT": "near_barrier_init", "NEAR_SEM_INIT": "near_sem_init",
-                  "NEAR_RWLOCK_INIT_WRITERS_FIRST": "near_rwlock_init_with"}
+                  "NEAR_RWLOCK_INIT_WRITERS_FIRST": "near_rwlock_init"}
 
 
 def text_of_headers(others=(), folder=None):

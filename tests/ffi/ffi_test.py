@@ -51,22 +51,21 @@ class Ffi(unittest.TestCase):
     def test_what_zeros_are_not(self):
         sem, barrier = self.make("sem"), self.make("barrier")
         self.lib.near_sem_try_wait.restype = ctypes.c_bool
-        self.lib.near_barrier_wait.restype = ctypes.c_bool
         self.lib.near_sem_init(sem, 1)
         self.assertTrue(self.lib.near_sem_try_wait(sem))
         self.assertFalse(self.lib.near_sem_try_wait(sem))
         self.lib.near_barrier_init(barrier, 1)
-        self.assertTrue(self.lib.near_barrier_wait(barrier))
+        self.assertEqual(self.lib.near_barrier_wait(barrier), 1)
 
     def test_histogram(self):
         histogram = self.make("histogram")
-        snapshot = self.make("snapshot")
+        snapshot = self.make("histogram_snapshot")
         self.assertEqual(self.lib.near_histogram_init(histogram, None), 0)
         for value in range(100):
             self.lib.near_histogram_record(histogram, ctypes.c_uint64(value))
         self.assertEqual(self.lib.near_histogram_read(histogram, snapshot), 0)
         self.assertEqual(snapshot[0], 100)
-        self.lib.near_snapshot_free(snapshot)
+        self.lib.near_histogram_snapshot_free(snapshot)
         self.lib.near_histogram_destroy(histogram)
 
 

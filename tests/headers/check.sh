@@ -37,7 +37,7 @@ while read -r header; do
 			failed=$((failed + 1))
 		fi
 	done
-done < <(cd "$include" && find nearcpu -name '*.h' ! -path 'nearcpu/arch/*' | sort)
+done < <(cd "$include" && find nearcpu -name '*.h' ! -path 'nearcpu/detail/arch/*' | sort)
 
 echo "$headers headers, $failed failed"
 ((headers > 0 && failed == 0))

@@ -60,7 +60,7 @@ static inline void history_begin(struct history *h, struct history_kind kind, ui
 	h->random = seed;
 	ids_single = kind.single;
 	ids_init(&h->space, kind.ids, 64);
-	CHECK(near_idspace_alloc(&h->space, (void **)&h->uses, 8, 8) == 0);
+	CHECK(near_idspace_alloc(&h->space, 8, 8, (void **)&h->uses) == 0);
 	memset(h->owner, 0xff, sizeof(h->owner));
 	memset(h->node, 0xff, sizeof(h->node));
 }

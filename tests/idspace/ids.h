@@ -6,7 +6,7 @@
 #include <nearcpu/idspace.h>
 
 #include "idspace/idspace.h"
-#include "ground/fork.h"
+#include "base/fork.h"
 #include "unit.h"
 
 static inline struct near_idspace_stats ids_stats(struct near_idspace *s)

@@ -15,7 +15,7 @@ static int make_space(void **state)
 {
 	memset(w, 0, sizeof(w));
 	ids_init(&space, IDS, 64);
-	return near_idspace_alloc(&space, (void **)&data, 8, 8);
+	return near_idspace_alloc(&space, 8, 8, (void **)&data);
 }
 
 static int destroy_space(void **state)

@@ -159,7 +159,7 @@ static void stress(unsigned ids, double seconds)
 	memset(acquired, 0, sizeof(acquired));
 	memset(tids, 0, sizeof(tids));
 	ids_init(&space, ids, 256);
-	CHECK(near_idspace_alloc(&space, (void **)&data, sizeof(*data), 64) == 0);
+	CHECK(near_idspace_alloc(&space, sizeof(*data), 64, (void **)&data) == 0);
 	unit_timer(unit_slow() ? 20000 : 500, on_alarm);
 	team_start(&t, THREADS, run);
 	disturb(ids, seconds);

@@ -206,15 +206,15 @@ static void alloc_checks_its_arguments(void **state)
 	void *p = &space;
 
 	make(4, 256);
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 0, 8), -EINVAL));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 0), -EINVAL));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 24), -EINVAL));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 8192), -EINVAL));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, page, 1), -ENOMEM));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, SIZE_MAX, 1), -ENOMEM));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, page - 63, 64), -ENOMEM));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, 0, 8, &p), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, 8, 0, &p), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, 8, 24, &p), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, 8, 8192, &p), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, page, 1, &p), -ENOMEM));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, SIZE_MAX, 1, &p), -ENOMEM));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, page - 63, 64, &p), -ENOMEM));
 	assert_ptr_equal(p, &space);
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 256, 1), 0));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, 256, 1, &p), 0));
 }
 
 static void data_stay_with_the_id(void **state)
@@ -222,14 +222,14 @@ static void data_stay_with_the_id(void **state)
 	char *a, *b;
 
 	have_threads();
-	assert_int_equal(near_idspace_alloc(&space, (void **)&a, 3, 1), 0);
+	assert_int_equal(near_idspace_alloc(&space, 3, 1, (void **)&a), 0);
 	for (unsigned i = 0; i < 8; i++) {
 		acquire_on(0, i, (int)i);
 		assert_memory_equal(near_idspace_at(&space, a, (int)i), "\0\0\0", 3);
 		memset(near_idspace_at(&space, a, (int)i), 'a' + (int)i, 3);
 	}
 	/* Also of ids that are in use. */
-	assert_int_equal(near_idspace_alloc(&space, (void **)&b, 4096, 4096), 0);
+	assert_int_equal(near_idspace_alloc(&space, 4096, 4096, (void **)&b), 0);
 	for (int i = 0; i < 8; i++) {
 		char *of = near_idspace_at(&space, b, i);
 

@@ -5,7 +5,7 @@
 
 #include <nearcpu/shared_ids.h>
 
-#include "percpu/regions.h"
+#include "region/regions.h"
 
 #define NAME "workers"
 
@@ -15,8 +15,8 @@ static inline int shared_open(struct near_shared_ids *s, struct near_region *r, 
 	int err;
 
 	memset(s, 0x5a, sizeof(*s));
-	KEEPS_ERRNO(err = near_shared_ids_open(s, r, name, options));
-	CHECK(!err == !s->why);
+	KEEPS_ERRNO(err = near_shared_ids_open(s, r, name, NULL, options));
+	CHECK(!err || near_shared_ids_error(s));
 	return err;
 }
 
@@ -28,7 +28,8 @@ struct shared_view {
 
 static inline void shared_attach(struct shared_view *v, struct near_shared_ids_options options)
 {
-	v->region = opened_region(&(struct near_region_options){.size = 8, .once = 128 << 10});
+	v->region =
+		opened_region(&(struct near_region_options){.size = 8, .common_size = 128 << 10});
 	CHECK(shared_open(&v->ids, &v->region, NAME, &options) == 0);
 }
 
@@ -79,7 +80,7 @@ static inline uint64_t shared_all(struct near_shared_ids *s)
 		repair |= (uint64_t)near_worker_must_repair(&w[i]) << id;
 	}
 	CHECK(shared_acquire(s, &w[n]) == -EAGAIN);
-	CHECK(strcmp(s->why, "all ids are in use") == 0);
+	CHECK(strcmp(near_shared_ids_error(s), "all ids are in use") == 0);
 	for (unsigned i = 0; i < n; i++)
 		shared_release(s, &w[i]);
 	return repair;

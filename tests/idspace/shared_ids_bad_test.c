@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared_ids: bad input, misuse, no room. */
-#include "one_node.h"
-#include "shared.h"
+#include "few_ids.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "percpu/region.h"
+#include "region/region.h"
 
-static const struct near_shared_ids_options few = {.ids = 4, .seats = 2};
-
-static struct near_region region;
-static struct near_shared_ids ids;
-static struct near_worker w[8];
-
-static int make_region(void **state)
-{
-	memset(w, 0, sizeof(w));
-	region = opened_region(&(struct near_region_options){.once = 4 << 20});
-	return 0;
-}
-
-static int remove_region(void **state)
-{
-	near_region_close(&region);
-	return remove_files(state);
-}
-
-/* `why` may be NULL: what the region has. */
 static void fails(const char *name, const struct near_shared_ids_options *options, int err,
 		  const char *why)
 {
 	assert_int_equal(shared_open(&ids, &region, name, options), err);
-	assert_string_equal(ids.why, why ? why : region.why);
+	assert_string_equal(near_shared_ids_error(&ids), why);
 	KEEPS_ERRNO(near_shared_ids_close(&ids)); /* of one that is not open: nothing */
 }
 
@@ -41,7 +20,6 @@ static void options_have_maxima(void **state)
 {
 	const char *why = "more ids, seats or bytes than there can be";
 
-	fails(NAME, NULL, -ENOENT, "the region has no id space by this name");
 	fails(NAME, &(struct near_shared_ids_options){.ids = NEAR_IDSPACE_MAX_IDS + 1}, -E2BIG,
 	      why);
 	fails(NAME, &(struct near_shared_ids_options){.seats = NEAR_SHARED_IDS_MAX_SEATS + 1},
@@ -61,16 +39,48 @@ static void the_default_numbers(void **state)
 	near_shared_ids_close(&ids);
 }
 
+static void labels_tell_spaces_apart(void **state)
+{
+	const struct near_shared_ids_options two = {.ids = 2, .size = 8};
+	const struct near_shared_ids_options few_with_data = {.ids = 4, .seats = 2, .size = 8};
+	struct near_shared_ids labelled, found;
+	struct near_region_object o;
+	struct near_worker worker = {0, 0};
+
+	assert_int_equal(shared_open(&ids, &region, NAME, &few_with_data), 0);
+	assert_int_equal(near_shared_ids_open(&labelled, &region, NAME, "kind=\"b\"", &two), 0);
+	assert_int_equal(labelled.ids, 2);
+	assert_int_equal(shared_acquire(&labelled, &worker), 0);
+	strcpy(near_shared_ids_data(&labelled, 0), "b");
+	assert_int_equal(shared_acquire(&ids, &w[0]), 0);
+	assert_string_equal((char *)near_shared_ids_data(&ids, 0), "");
+	/* The space by its object, which is the last one that was found. */
+	for (unsigned i = 0; near_region_object(&region, i, &o) == 0; i++)
+		;
+	assert_string_equal(o.labels, "kind=\"b\"");
+	KEEPS_ERRNO(assert_int_equal(near_shared_ids_open_object(&found, &region, &o), 0));
+	assert_int_equal(found.ids, 2);
+	assert_string_equal((char *)near_shared_ids_data(&found, 0), "b");
+	near_shared_ids_close(&found);
+	shared_release(&labelled, &worker);
+	near_shared_ids_close(&labelled);
+	shared_release(&ids, &w[0]);
+	near_shared_ids_close(&ids);
+}
+
 static void what_the_region_refuses(void **state)
 {
 	const char *long_name = "a234567890123456789012345678901234567890123456789012345678901";
 
-	fails("no name", &few, -EINVAL, NULL);
-	fails(NAME, &(struct near_shared_ids_options){.ids = 65535}, -ENOSPC, NULL);
+	fails("no name", &few, -EINVAL,
+	      "a name has 1 to 63 letters, digits, `_`, `:`, and no digit first");
+	fails(NAME, &(struct near_shared_ids_options){.ids = 65535}, -ENOSPC,
+	      "the region's area that exists once has no room");
 	fails(long_name, &(struct near_shared_ids_options){.ids = 4, .size = 8}, -EINVAL,
 	      "the name is too long");
 	/* A name that had no room is as if it had not been tried. */
-	fails("again", &(struct near_shared_ids_options){.ids = 4, .size = 1 << 24}, -ENOSPC, NULL);
+	fails("again", &(struct near_shared_ids_options){.ids = 4, .size = 1 << 24}, -ENOSPC,
+	      "the region's area that exists once has no room");
 	assert_int_equal(shared_open(&ids, &region, "again", &few), 0);
 	near_shared_ids_close(&ids);
 }
@@ -89,7 +99,7 @@ static void refused(struct near_region_object o, int err, const char *why)
 {
 	o.name = NAME;
 	o.kind = NEAR_REGION_PRIVATE;
-	o.flags = NEAR_REGION_ONCE;
+	o.flags = NEAR_REGION_COMMON;
 	assert_int_equal(define(&region, &o), 0);
 	fails(NAME, &few, err, why);
 	near_region_close(&region);
@@ -143,6 +153,26 @@ static void damaged_hints_do_no_harm(void **state)
 	near_shared_ids_close(&ids);
 }
 
+static void reserved_words_are_0(void **state)
+{
+	struct near_shared_ids_options later = {.ids = 4, .reserved = {0, 0, 0, 1}};
+
+	fails(NAME, &later, -EINVAL, "a reserved word of the options is not 0");
+}
+
+/* As near_region_object finds them. */
+static void what_is_no_space_is_no_object_of_one(void **state)
+{
+	struct near_region_object o = counter_named("counter", NULL);
+	struct near_shared_ids by_object;
+
+	assert_int_equal(define(&region, &o), 0);
+	KEEPS_ERRNO(
+		assert_int_equal(near_shared_ids_open_object(&by_object, &region, &o), -EINVAL));
+	assert_string_equal(near_shared_ids_error(&by_object), "the object is no id space");
+	near_shared_ids_close(&by_object);
+}
+
 static void a_snapshot_has_no_workers(void **state)
 {
 	struct near_region writable = region;
@@ -152,7 +182,7 @@ static void a_snapshot_has_no_workers(void **state)
 	near_shared_ids_close(&ids);
 	fd = open(path, O_RDONLY);
 	assert_true(fd >= 0);
-	assert_int_equal(near_region_attach(&region, fd), 0);
+	assert_int_equal(near_region_open_fd(&region, fd), 0);
 	fails(NAME, &few, -EROFS, "the region is a snapshot");
 	near_region_close(&region);
 	close(fd);
@@ -221,14 +251,16 @@ static void lack_room(void)
 	/* On another CPU, whose cache is empty, an acquire would try the next id first. */
 	unit_pin(0, NULL);
 	CHECK(near_region_open(&r, "disk/region",
-			       &(struct near_region_options){.once = 256 << 20}) == 0);
+			       &(struct near_region_options){.flags = NEAR_CREATE,
+							     .common_size = 256 << 20}) == 0);
 	CHECK(shared_open(&ids, &r, NAME, &o) == 0);
 	CHECK(shared_acquire(&ids, &w[0]) == 0);
 	memset(near_shared_ids_data(&ids, 0), 'x', 8 << 20);
 	CHECK(fill("disk/full"));
 	for (int i = 0; i < 3; i++) {
 		CHECK(shared_acquire(&ids, &w[1]) == -ENOSPC);
-		CHECK(strcmp(ids.why, "there is no room for the data of another id") == 0);
+		CHECK(strcmp(near_shared_ids_error(&ids),
+			     "there is no room for the data of another id") == 0);
 		CHECK(!near_worker_must_repair(&w[1]));
 	}
 	/* What there is goes on to be used, whatever is searched for. */
@@ -264,9 +296,10 @@ int main(void)
 {
 	struct unit_fixtures f = {set_up, make_region, remove_region, tear_down};
 
-	return UNIT_TESTS_IN(f, options_have_maxima, the_default_numbers, what_the_region_refuses,
-			     an_object_of_another_kind, another_version_or_damaged,
-			     a_damaged_directory, damaged_hints_do_no_harm,
-			     a_snapshot_has_no_workers, misuse_stops_the_program, an_id_is_enough,
-			     a_full_disk);
+	return UNIT_TESTS_IN(f, options_have_maxima, the_default_numbers, labels_tell_spaces_apart,
+			     what_the_region_refuses, an_object_of_another_kind,
+			     another_version_or_damaged, a_damaged_directory,
+			     damaged_hints_do_no_harm, reserved_words_are_0,
+			     what_is_no_space_is_no_object_of_one, a_snapshot_has_no_workers,
+			     misuse_stops_the_program, an_id_is_enough, a_full_disk);
 }

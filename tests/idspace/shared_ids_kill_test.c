@@ -7,8 +7,8 @@
 #include "shared.h"
 
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 
+#include "single_step.h"
 #include "team.h"
 
 /* ---- every instruction ---- */
@@ -128,26 +128,6 @@ static void leave_ids(void *unused)
 		CHECK(shared_acquire(&view.ids, &w[i]) == (int)i);
 }
 
-static bool step(pid_t child, bool *ended)
-{
-	int status;
-
-	if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) || waitpid(child, &status, 0) != child)
-		return false;
-	*ended = !WIFSTOPPED(status) || WSTOPSIG(status) == SIGSTOP;
-	return WIFSTOPPED(status);
-}
-
-static void use_all_traced(void)
-{
-	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
-		_exit(77);
-	raise(SIGSTOP);
-	use_all();
-	raise(SIGSTOP);
-	_exit(0);
-}
-
 /* `living`: the first seat has a process that lives, so that the dead one is found by a search. */
 static void trace(bool living)
 {
@@ -171,9 +151,9 @@ static void trace(bool living)
 	}
 	w.child = unit_fork_here();
 	if (w.child == 0)
-		use_all_traced();
+		step_through(use_all);
 	assert_int_equal(waitpid(w.child, &status, 0), w.child);
-	while (WIFSTOPPED(status) && !ended && step(w.child, &ended))
+	while (WIFSTOPPED(status) && !ended && step_once(w.child, &ended))
 		watch_step(&w);
 	kill(w.child, SIGKILL);
 	waitpid(w.child, NULL, 0);

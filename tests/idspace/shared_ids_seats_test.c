@@ -1,30 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared_ids: seats. There is none left; its descriptor is closed; pid namespaces. */
-#include "one_node.h"
-#include "shared.h"
+#include "few_ids.h"
 
 #include "aborts.h"
 
 #include <fcntl.h>
-
-static const struct near_shared_ids_options few = {.ids = 4, .seats = 2};
-
-static struct near_region region;
-static struct near_shared_ids ids;
-static struct near_worker w[8];
-
-static int make_region(void **state)
-{
-	memset(w, 0, sizeof(w));
-	region = opened_region(&(struct near_region_options){.once = 4 << 20});
-	return 0;
-}
-
-static int remove_region(void **state)
-{
-	near_region_close(&region);
-	return remove_files(state);
-}
 
 static void take_one(void *unused)
 {
@@ -58,12 +38,12 @@ static void each_seat_is_taken(void **state)
 	assert_int_equal(shared_open(&one, &region, NAME, &few), 0);
 	assert_int_equal(shared_open(&two, &same, NAME, NULL), 0);
 	assert_int_equal(shared_open(&ids, &region, NAME, NULL), -EUSERS);
-	assert_string_equal(ids.why, why);
+	assert_string_equal(near_shared_ids_error(&ids), why);
 	near_shared_ids_close(&ids); /* of one that is not open: nothing */
 	/* In a child it is the first acquire that needs a seat. */
 	IN_CHILD() {
 		CHECK(shared_acquire(&one, &w[0]) == -EUSERS);
-		CHECK(strcmp(one.why, why) == 0);
+		CHECK(strcmp(near_shared_ids_error(&one), why) == 0);
 	}
 	near_shared_ids_close(&two);
 	IN_CHILD() {

@@ -31,7 +31,7 @@ static void ids_are_the_lowest(void **state)
 	for (unsigned i = 0; i < IDS; i++)
 		assert_int_equal(shared_acquire(&v.ids, &w[i]), i);
 	assert_int_equal(shared_acquire(&v.ids, &w[IDS]), -EAGAIN);
-	assert_string_equal(v.ids.why, "all ids are in use");
+	assert_string_equal(near_shared_ids_error(&v.ids), "all ids are in use");
 	assert_int_equal(shared_stats(&v.ids).used, IDS);
 	shared_release(&v.ids, &w[3]);
 	assert_int_equal(shared_acquire(&v.ids, &w[IDS]), 3);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The blocks of threads (ground/block.h): that each has one of its own, and what becomes of it when
+/* The blocks of threads (base/block.h): that each has one of its own, and what becomes of it when
  * the thread ends, forks, has a child of vfork(), or finds no memory. */
 #include <nearcpu/queue.h>
 #include <nearcpu/rcu.h>
 #include <nearcpu/sem.h>
 
 #include "filter.h"
-#include "ground/block.h"
+#include "base/block.h"
 #include "live.h"
-#include "locks/state.h"
+#include "locks/locks_state.h"
 #include "namespaces.h"
 #include "parking/lot.h"
 #include "team.h"
@@ -303,11 +303,11 @@ static void *read_poorly(void *unused)
 
 static void make_all(void)
 {
-	CHECK(near_counter_init(&poor.count) == 0 && near_rcu_init(&poor.rcu) == 0);
+	CHECK(near_counter_init(&poor.count) == 0 && near_rcu_init(&poor.rcu, NULL) == 0);
 	CHECK(near_queue_init(&poor.queue, 1000) == 0);
 	near_sem_init(&poor.sem, 0);
 	for (size_t i = 0; i < LENGTH(poor.locks); i++)
-		CHECK(near_rwlock_init(&poor.locks[i]) == 0);
+		CHECK(near_rwlock_init(&poor.locks[i], NULL) == 0);
 	near_counter_add(&poor.count, 0);
 	pthread_barrier_init(&together, NULL, POOR);
 }
@@ -324,7 +324,7 @@ static void run_without_memory(void *(*function)(void *))
 		pthread_attr_init(&poor.attrs[i]);
 		CHECK(!pthread_attr_setstack(&poor.attrs[i], stacks + i * STACK, STACK));
 	}
-	if (!filter_out(SYS_mmap, ENOMEM))
+	if (!filter_out(FILTER_MMAP, ENOMEM))
 		_exit(77);
 	for (unsigned i = 0; i < POOR; i++)
 		CHECK(!pthread_create(&poor.threads[i], &poor.attrs[i], function, NULL));

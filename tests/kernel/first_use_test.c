@@ -3,8 +3,7 @@
  * a child, since the main process must stay one that has not used the library. */
 #include "use_all.h"
 
-#include <nearcpu/shared.h>
-
+#include "counters.h"
 #include "filter.h"
 #include "live.h"
 #include "team.h"
@@ -82,9 +81,10 @@ CALL(slot, CHECK(near_slot() < near_slots()))
 CALL(slots, CHECK(near_slots() > 0))
 CALL(cpus, CHECK(near_cpus() > 0))
 CALL(status, status_now())
-CALL(alloc, void *p; CHECK(near_percpu_alloc(&p, 8, 8) == 0))
+CALL(alloc, void *p; CHECK(near_percpu_alloc(8, 8, &p) == 0))
 CALL(init, struct near_counter c; CHECK(near_counter_init(&c) == 0); near_counter_add(&c, 1))
-CALL(create, struct near_shared s; CHECK(near_shared_create(&s, 8) == 0); near_shared_add(&s, 0, 1))
+CALL(create, struct near_shared_counters s; CHECK(counters_open(&s, 1) == 0);
+     near_shared_counters_add(&s, 0, 1))
 
 static void errno_is_left_alone(void **state)
 {

@@ -5,7 +5,7 @@
  * runs in a child; those of what is missing from the start come first, while the main process has
  * not used the library. */
 #include "filter.h"
-#include "ground/topology.h"
+#include "base/topology.h"
 #include "live.h"
 #include "proc.h"
 #include "team.h"
@@ -252,7 +252,7 @@ UNIT_CHILD(mappings_are_used_up, cannot_refuse())
 		_exit(77); /* this kernel allows very many */
 	add_some(0);
 	CHECK(near_counter_read(&all.count) == TIMES);
-	CHECK(near_percpu_alloc((void **)&fresh.p, 100000, 8) == -ENOMEM);
+	CHECK(near_percpu_alloc(100000, 8, (void **)&fresh.p) == -ENOMEM);
 	munmap(filler, ((size_t)1 << 18) * page);
 	near_counter_reset(&all.count);
 	use_by_threads();

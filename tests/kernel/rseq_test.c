@@ -63,7 +63,7 @@ static void reserved_grows_with_arenas(void **state)
 	size_t before = status_now().reserved;
 	void *p;
 
-	assert_int_equal(near_percpu_alloc(&p, 200000, 8), 0);
+	assert_int_equal(near_percpu_alloc(200000, 8, &p), 0);
 	assert_true(status_now().reserved >= before + near_slots() * ((size_t)1 << 20));
 	near_percpu_free(p);
 }

@@ -23,7 +23,7 @@ static void use_in_destructor(void *value)
 	errno = UNIT_ERRNO;
 	near_counter_add(&leaving.count, 1);
 	CHECK(near_cpu() < near_cpus() && near_slot() < near_slots());
-	CHECK(near_percpu_alloc(&p, 48, 8) == 0);
+	CHECK(near_percpu_alloc(48, 8, &p) == 0);
 	near_percpu_free(p);
 	near_stack_push(&leaving.stack, &node);
 	CHECK(near_stack_steal(&leaving.stack) == &node);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Two versions of the library in a process, as static copies: plugins whose shared state has the
- * names of this version, and one where it has those of another. Only the version that came first
+/* Two versions of the library in a process: plugins whose shared state has the names of this
+ * version, and plugins where it has those of another; they contain the static library, or are
+ * linked with the shared one. Only the version that came first
  * runs sequences, the other one takes the portable path and gives the reason; both work. This
  * program does not contain the library. Each test runs in a child. */
 #include "unit.h"
@@ -14,6 +15,10 @@
 static const char *const pairs[][2] = {
 	{INSTANCE_A, INSTANCE_OTHER},
 	{INSTANCE_SHARED, INSTANCE_OTHER},
+#ifdef INSTANCE_OTHER_SHARED
+	{INSTANCE_A, INSTANCE_OTHER_SHARED},
+	{INSTANCE_SHARED, INSTANCE_OTHER_SHARED},
+#endif
 };
 
 static const struct plugin *open_plugin(const char *path, int scope)
@@ -80,7 +85,12 @@ static void versions_share_nothing(void **state)
 	for (unsigned first = 0; first < 2; first++) {
 		check_order(pairs[0], first, RTLD_LOCAL);
 		check_order(pairs[0], first, RTLD_GLOBAL);
-		check_order(pairs[1], first, RTLD_LOCAL);
+		for (size_t i = 1; i < LENGTH(pairs); i++)
+			check_order(pairs[i], first, RTLD_LOCAL);
+#ifdef INSTANCE_OTHER_SHARED
+		/* The versions of their symbols keep two shared libraries apart in one scope. */
+		check_order(pairs[LENGTH(pairs) - 1], first, RTLD_GLOBAL);
+#endif
 	}
 }
 

@@ -5,9 +5,9 @@
 #include "children.h"
 
 #include <nearcpu/mutex.h>
-#include <nearcpu/shared.h>
 #include <spawn.h>
 
+#include "counters.h"
 #include "team.h"
 #include "use_all.h"
 #include "waits.h"
@@ -159,7 +159,7 @@ static struct {
 	struct near_counter count;
 	struct near_stack stack;
 	struct near_refcount ref;
-	struct near_shared shared;
+	struct near_shared_counters shared;
 } all;
 
 static struct near_mutex mutex;
@@ -208,13 +208,13 @@ static int use_once(void *arg)
 	void *p;
 
 	near_counter_add(&all.count, 1);
-	near_shared_add(&all.shared, 0, 1);
+	near_shared_counters_add(&all.shared, 0, 1);
 	near_refcount_get(&all.ref);
 	near_stack_push(&all.stack, u->mine);
 	do
 		u->mine = near_stack_pop(&all.stack);
 	while (!u->mine && !(u->mine = near_stack_steal(&all.stack)));
-	if (near_percpu_alloc(&p, 24, 8) == 0)
+	if (near_percpu_alloc(24, 8, &p) == 0)
 		near_percpu_free(p);
 	near_refcount_put(&all.ref);
 	return 0;
@@ -288,19 +288,19 @@ static void children_use_all_while_others_run(void **state)
 	assert_int_equal(near_counter_init(&all.count), 0);
 	assert_int_equal(near_stack_init(&all.stack), 0);
 	assert_int_equal(near_refcount_init(&all.ref, NULL), 0);
-	assert_int_equal(near_shared_create(&all.shared, 8), 0);
+	assert_int_equal(counters_open(&all.shared, 1), 0);
 	team_start(&siblings, SIBLINGS, go_on);
 	team_run(PARENTS, go_on_in_children);
 	team_stop(&siblings);
 	assert_true(near_counter_read(&all.count) >= (int64_t)(2 * PARENTS * unit_scale(400)));
-	assert_int_equal(near_counter_read(&all.count), near_shared_read(&all.shared, 0));
+	assert_int_equal(near_counter_read(&all.count), near_shared_counters_read(&all.shared, 0));
 	assert_int_equal(list_length(near_stack_drain(&all.stack)), SIBLINGS + PARENTS);
 	near_refcount_kill(&all.ref);
 	assert_true(near_refcount_is_zero(&all.ref));
 	near_refcount_destroy(&all.ref);
 	near_stack_destroy(&all.stack);
 	near_counter_destroy(&all.count);
-	near_shared_close(&all.shared);
+	counters_close(&all.shared);
 }
 
 UNIT_MAIN_UNLESS(no_vfork(), a_child_is_never_live_and_its_parent_is_again,

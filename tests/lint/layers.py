@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(nearcpu/[^>]+)>)', re.M)
 # Folders that an #include is resolved against, after the file's own.
-INCLUDED_FROM = ("src", "tools/nearcpu", "include")
+INCLUDED_FROM = ("src", "tools/nearcpu", "bench", "include")
 
 
 def lines_of(name):

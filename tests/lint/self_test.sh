@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: self_test.sh [CC]
-# Gives terms.py and layers.py a small tree with and without faults: each fault is reported.
+# Gives terms.py, layers.py and names.py a small tree with and without faults, and man.py a copy of
+# the headers and pages: each fault is reported.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cc=${1:-cc}
@@ -9,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 cd "$tree"
 mkdir -p tests/lint low high
-cp "$here"/{terms.py,terms.list,layers.py} tests/lint
+cp "$here"/{terms.py,terms.list,layers.py,names.py} tests/lint
 printf 'low\nhigh\n' >tests/lint/layers
 : >tests/lint/layers.known
 : >tests/lint/terms.allow
@@ -27,6 +28,7 @@ expect() {
 }
 terms() { find low high -name '*.[ch]' | python3 tests/lint/terms.py "$@"; }
 includes() { find low high -name '*.[ch]' | python3 tests/lint/layers.py includes; }
+names() { find src tools -name '*.[ch]' | python3 tests/lint/names.py; }
 symbols() {
 	local file
 	rm -rf build
@@ -68,3 +70,39 @@ expect 'symbol upwards' 'low/up.c -> high/high.c: near_high' symbols
 echo '/* . */ int near_up(void); int near_low2(void) { return near_up(); }' >low/down.c
 echo '/* . */ int near_low2(void); int near_up(void) { return near_low2(); }' >low/up.c
 expect 'cycle' 'cycle: low/down.c low/up.c' symbols
+
+mkdir -p src tools
+library=src programs=tools
+for file in a b; do
+	echo 'static const int table[1] = {0}; static int (*hook)(void);
+UNWATCHED static int list_take(const int *take) { return *take; }
+static int list_give(int give);' >"$library/$file.c"
+	echo 'static int take(void) { return 0; }' >"$programs/$file.c"
+done
+expect 'names, right' '' names
+echo 'static __attribute__((section("x"), noinline)) int
+take(void)' >"$library/c.c"
+expect 'names, one word' "$library/c.c:1: take: one word" names
+expect 'names, one word in three files' "^take: .* $library/c.c $programs/a.c $programs/b.c\$" names
+echo 'INLINE int list_take(void);' >"$library/c.c"
+expect 'names, three files' "^list_take: .* $library/a.c $library/b.c $library/c.c\$" names
+echo 'NEAR__INLINE int near_list_take(void);' >"$library/c.c"
+expect 'names, public' '' names
+echo '/*
+static int take(void); */' >"$library/c.c"
+expect 'names, comment' '' names
+
+mkdir -p scripts include man
+cp -r "$here"/../../include/nearcpu include
+cp "$here"/../../man/*.scd man
+cp "$here"/../../scripts/man.py scripts
+pages() { python3 scripts/man.py check; }
+expect 'pages, right' '' pages
+sed -i 's/EOVERFLOW/ERANGE/' man/near_sem.3.scd
+expect 'error value' 'near_sem_post: the header has EOVERFLOW, the page ERANGE' pages
+sed -i 's/near_sem_post(struct near_sem \*s)/near_sem_post(struct near_sem *other)/
+	/^ \* Fallback: /d' include/nearcpu/sem.h
+expect 'declaration' 'near_sem.3.scd: SYNOPSIS or CONTRACT is not that of the header' pages
+expect 'row of a table' 'sem.h: the table of near_sem_init lacks Fallback:' pages
+sed -i 's/^\*.*near_sem_read(.*//' man/near_sem.3.scd
+expect 'function without a page' 'sem.h: near_sem_read is in the SYNOPSIS of no page' pages

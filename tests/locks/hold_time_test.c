@@ -4,9 +4,9 @@
 #include "mutex_waiters.h"
 
 #include "parking/timeout.h"
-#include "locks/hold_time.h"
+#include "locks/tuning.h"
 
-/* As in src/locks/hold_time.c and src/locks/mutex.c. */
+/* As in src/locks/tuning.c. */
 #define QUICK_NS 120
 #define SELDOM 64
 #define RARELY 1024

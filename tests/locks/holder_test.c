@@ -93,7 +93,7 @@ static void lock_before_it_ends(void)
 {
 	pthread_t holder = unit_start(end_while_another_waits, NULL);
 
-	UNTIL(owner_of(word_of(&all.m)));
+	UNTIL(word_of(&all.m) & OWNER);
 	lock();
 	unit_join(holder);
 }

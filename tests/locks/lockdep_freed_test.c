@@ -5,7 +5,7 @@
 
 #include <nearcpu/malloc.h>
 
-#include "locks/state.h"
+#include "locks/locks_state.h"
 
 /* ---- blocks ---- */
 

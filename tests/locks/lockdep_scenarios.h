@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Scenarios of the lock-order checker. Each runs in a child that reads NEAR_CONF again; what the
  * checker reports is read back. */
-#ifndef NEARCPU_TESTS_ORDERS_H
-#define NEARCPU_TESTS_ORDERS_H
+#ifndef NEARCPU_TESTS_LOCKDEP_SCENARIOS_H
+#define NEARCPU_TESTS_LOCKDEP_SCENARIOS_H
 
 #include "waiters.h"
 

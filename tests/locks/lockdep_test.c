@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock-order checker: what it reports, down to the functions that took the locks. */
+/* The lock-order checker: what it reports, down to the functions that took the locks; what counts
+ * as an order, of mutexes, waits, and reader-writer locks; what it forgets. */
 #include "lockdep_scenarios.h"
 
 #include <link.h>
@@ -362,7 +363,120 @@ static void destroyed_mutexes_are_forgotten(void **state)
 	expect_cycles(1);
 }
 
+static struct near_mutex lost;
+
+static void *end_with_lock(void *unused)
+{
+	memset(&lost, 0, sizeof(lost));
+	near_mutex_lock(&lost);
+	return unused;
+}
+
+/* No thread holds what they held, even if a new one has their address and their number. */
+static void a_thread_that_ends_holds_nothing(void **state)
+{
+	CHECKED() {
+		in_order(&a, &b);
+		for (unsigned i = 0; i < 100; i++)
+			unit_join(unit_start(end_with_lock, NULL));
+		for (unsigned i = 0; i < 100; i++)
+			by_thread(&a, &b);
+		memset(&lost, 0, sizeof(lost));
+		in_order(&a, &lost);
+	}
+	expect_cycles(0);
+}
+
+/* ---- reader-writer locks ---- */
+
+static struct near_rwlock table, other_table;
+
+static void *read_table_then_lock(void *unused)
+{
+	near_rwlock_read_lock(&table);
+	near_rwlock_read_lock(&table);
+	in_order(&a, &b);
+	near_rwlock_read_unlock(&table);
+	near_rwlock_read_unlock(&table);
+	return unused;
+}
+
+static void read_in_order(void)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 100000);
+
+	CHECK(near_rwlock_init(&table, NULL) == 0);
+	for (unsigned i = 0; i < 100; i++)
+		read_table_then_lock(NULL);
+	unit_join(unit_start(read_table_then_lock, NULL));
+	near_rwlock_write_lock(&table);
+	in_order(&a, &b);
+	near_rwlock_downgrade(&table);
+	in_order(&a, &b);
+	near_rwlock_read_unlock(&table);
+	in_order(&a, &b);
+	CHECK(near_rwlock_read_lock_until(&table, CLOCK_MONOTONIC, &soon, NULL) == 0);
+	near_rwlock_read_unlock(&table);
+	/* Tried: no order. */
+	near_mutex_lock(&a);
+	CHECK(near_rwlock_try_read_lock(&table));
+	near_rwlock_read_unlock(&table);
+	CHECK(near_rwlock_try_write_lock(&table));
+	near_rwlock_write_unlock(&table);
+	near_mutex_unlock(&a);
+}
+
+static void lock_then_read(void)
+{
+	near_mutex_lock(&b);
+	near_rwlock_read_lock(&table);
+	near_rwlock_read_unlock(&table);
+	near_mutex_unlock(&b);
+}
+
+static void readers_and_writers_are_checked(void **state)
+{
+	CHECKED()
+		read_in_order();
+	expect_cycles(0);
+	CHECKED() {
+		read_in_order();
+		lock_then_read();
+	}
+	expect_cycles(1);
+	CHECKED() {
+		read_in_order();
+		near_mutex_lock(&b);
+		near_rwlock_write_lock(&table);
+		near_rwlock_write_unlock(&table);
+		near_mutex_unlock(&b);
+	}
+	expect_cycles(1);
+	CHECKED() {
+		read_in_order();
+		near_rwlock_destroy(&table);
+		memset(&table, 0, sizeof(table));
+		lock_then_read();
+	}
+	expect_cycles(0);
+}
+
+/* Readers of both, and a writer of each that waits: nobody goes on. */
+static void two_tables_are_read_in_one_order(void **state)
+{
+	CHECKED()
+		for (unsigned i = 0; i < 2; i++) {
+			near_rwlock_read_lock(i ? &table : &other_table);
+			near_rwlock_read_lock(i ? &other_table : &table);
+			near_rwlock_read_unlock(&table);
+			near_rwlock_read_unlock(&other_table);
+		}
+	expect_cycles(1);
+}
+
 UNIT_MAIN(a_cycle_of_two_is_reported_once_with_its_places, cycles_of_three_threads,
 	  one_thread_does_not_deadlock, a_longer_cycle_of_several_threads_is_found,
 	  of_a_long_cycle_the_first_steps_are_reported, what_counts_as_an_order,
-	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten)
+	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten,
+	  a_thread_that_ends_holds_nothing, readers_and_writers_are_checked,
+	  two_tables_are_read_in_one_order)

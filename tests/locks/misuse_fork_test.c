@@ -101,7 +101,7 @@ static void use_rcu(void)
 {
 	struct near_rcu d;
 
-	CHECK(near_rcu_init(&d) == 0);
+	CHECK(near_rcu_init(&d, NULL) == 0);
 	near_rcu_synchronize(&d);
 	near_rcu_destroy(&d);
 }
@@ -111,7 +111,7 @@ static void destroy_a_copy(void)
 {
 	static struct near_rcu d, copy;
 
-	CHECK(near_rcu_init(&d) == 0);
+	CHECK(near_rcu_init(&d, NULL) == 0);
 	copy = d;
 	near_rcu_destroy(&copy);
 }
@@ -122,7 +122,7 @@ static void read_in_many_domains(void)
 	static struct near_rcu domains[9];
 
 	for (size_t i = 0; i < LENGTH(domains); i++) {
-		CHECK(near_rcu_init(&domains[i]) == 0);
+		CHECK(near_rcu_init(&domains[i], NULL) == 0);
 		near_rcu_read_lock(&domains[i]);
 	}
 }
@@ -136,7 +136,7 @@ static void use_rwlock(void)
 {
 	struct near_rwlock l;
 
-	CHECK(near_rwlock_init(&l) == 0);
+	CHECK(near_rwlock_init(&l, NULL) == 0);
 	near_rwlock_write_lock(&l);
 	near_rwlock_write_unlock(&l);
 	near_rwlock_destroy(&l);
@@ -160,7 +160,7 @@ static void write_among_lost_readers(void)
 	static bool reads;
 	pid_t child;
 
-	CHECK(near_rwlock_init(&rwlock) == 0);
+	CHECK(near_rwlock_init(&rwlock, NULL) == 0);
 	unit_start(read_for_ever, &reads);
 	unit_await(&reads);
 	child = fork();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* For the stress to find: faults of the locks, one of them at a time, which NEAR_LOCKS_MUTANT
+/* For the stress to find: faults of the locks, one of them at a time, which NEAR_MUTANT
  * names. Each happens now and then, and is reported the first time. */
 #include <nearcpu/sem.h>
 
+#include "mutant.h"
 #include "unit.h"
 
 #include "parking/lot.h"
@@ -22,10 +23,8 @@ WRAPPED(int, near_sem_post, struct near_sem *s)
 static bool happens(const char *fault, unsigned n)
 {
 	static unsigned calls;
-	const char *selected = getenv("NEAR_LOCKS_MUTANT");
 
-	if (!selected || strcmp(selected, fault) != 0 ||
-	    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
+	if (!mutant_is(fault) || __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
 		return false;
 	if (calls == n)
 		fprintf(stderr, "the fault '%s' happens\n", fault);
@@ -70,9 +69,7 @@ int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l
 /* A thread in the middle of a sequence continues. */
 __attribute__((constructor)) static void need_sequences(void)
 {
-	const char *selected = getenv("NEAR_LOCKS_MUTANT");
-
-	if (!selected || strcmp(selected, "fence") != 0 || near__thread_live())
+	if (!mutant_is("fence") || near__thread_live())
 		return;
 	fputs("no sequences here: nothing to fence\n", stderr);
 	_exit(77);

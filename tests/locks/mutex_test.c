@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: its steps one by one, with waiters that the test plays itself; waits and what ends
- * them; near_mutex_await. The program is linked with --wrap=clock_gettime. */
+ * them; near_mutex_await; that no kind of waiter waits for long because of another kind, or of one
+ * that was woken and does not come. The program is linked with --wrap=clock_gettime. */
 #include "played_waiters.h"
 
 #include "clock.h"
@@ -186,7 +187,7 @@ static void a_try_takes_a_reserved_mutex(void **state)
 	assert_int_equal(word_of(&m) & ~PARKED, me() | WAKING);
 	m.word = WAKING | RESERVED;
 	near_mutex_lock(&m);
-	assert_int_equal(owner_of(word_of(&m)), me());
+	assert_int_equal(word_of(&m) & OWNER, me());
 	assert_false(word_of(&m) & RESERVED);
 	near_mutex_unlock(&m);
 }
@@ -227,6 +228,109 @@ static void a_waiter_that_returns_is_queued_by_age(void **state)
 	}
 	assert_null(at);
 	near__lot_unlock(b);
+}
+
+/* ---- no kind of waiter waits for long because of another ---- */
+
+static void play_awaiter(struct near_mutex *m, struct near__waiter *w, bool *flag)
+{
+	play(m, w, 0);
+	w->kind = AWAITER;
+	w->since = 0;
+	w->condition = is_set;
+	w->arg = flag;
+}
+
+/* An unlock by the test, which takes the mutex from the thread that has the reservation. */
+static void unlock_again(struct near_mutex *m)
+{
+	m->word = me() | PARKED | AWAITED;
+	near_mutex_unlock(m);
+}
+
+/* The awaiter's condition was found true, and the mutex reserved for an older waiter. */
+static void pass_over(struct near_mutex *m, struct near__waiter *awaiter, bool *flag)
+{
+	struct near__waiter first;
+
+	play(m, &first, 2 * MS);
+	play_awaiter(m, awaiter, flag);
+	unlock_again(m);
+	assert_true(has_reservation(m, &first));
+	assert_true(awaiter->true_since);
+}
+
+static void the_older_of_both_kinds_comes_first(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct near__waiter second, awaiter;
+	bool flag = true;
+
+	pass_over(&m, &awaiter, &flag);
+	play(&m, &second, 0);
+	usleep(2000); /* the second is old now; the awaiter is older */
+	unlock_again(&m);
+	assert_true(has_reservation(&m, &awaiter));
+	unlock_again(&m);
+	assert_true(has_reservation(&m, &second));
+	assert_int_equal(waiters_of(&m), 0);
+}
+
+static void what_became_false_has_no_age(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct near__waiter second, third, awaiter;
+	bool flag = true;
+
+	pass_over(&m, &awaiter, &flag);
+	flag = false;
+	play(&m, &second, 2 * MS);
+	play(&m, &third, 2 * MS);
+	unlock_again(&m);
+	assert_true(has_reservation(&m, &second));
+	assert_false(awaiter.true_since);
+	flag = true;
+	near__lot_bucket(&m)->handoff_of = NULL; /* as if it were long ago */
+	unlock_again(&m);
+	assert_true(has_reservation(&m, &third));
+	unlock_again(&m);
+	assert_true(has_reservation(&m, &awaiter));
+}
+
+static void the_old_do_not_wait_for_one_on_its_way(void **state)
+{
+	struct near_mutex m = {me() | PARKED | WAKING};
+	struct near__waiter w;
+	unsigned unlocks = 0;
+
+	play(&m, &w, 2 * MS);
+	do {
+		near_mutex_unlock(&m);
+		unlocks++;
+	} while (unlocks < 100 && !(word_of(&m) & RESERVED) && near_mutex_try_lock(&m));
+	assert_true(has_reservation(&m, &w));
+	assert_in_range(unlocks, 1, 32);
+}
+
+/* A thread that relied on a designated waker, and now is one itself, keeps its place. */
+static void who_no_longer_relies_keeps_its_place(void **state)
+{
+	struct near_mutex m = {me() | PARKED | WAKING};
+	struct near__waiter later;
+	struct near__bucket *b;
+	struct waiter w;
+	bool is_first;
+
+	start_lockers(&w, 1, &m, NULL);
+	play(&m, &later, 0);
+	UNTIL(!(word_of(&m) & WAKING));
+	b = near__lot_lock(&m);
+	is_first = near__lot_first(b, &m, NEAR__SPACE_MUTEX) != &later;
+	near__lot_unlock(b);
+	near_mutex_unlock(&m);
+	expect(&w, 0);
+	assert_true(is_first);
+	assert_true(was_woken(&later));
 }
 
 /* ---- waits ---- */
@@ -330,22 +434,94 @@ static void await_checks_its_condition_first(void **state)
 	assert_int_equal(word_of(&m), 0);
 }
 
-static int thaw(void **state)
+/* ---- an awaiter among threads that lock ---- */
+
+#define WORKERS 8
+
+static struct {
+	struct near_mutex m;
+	bool ready, done; /* guarded by the mutex */
+	unsigned sections;
+} shop;
+
+/* Each waits for more than a millisecond, behind the others. */
+static void *work(void *unused)
+{
+	bool done;
+
+	do {
+		near_mutex_lock(&shop.m);
+		shop.sections += shop.ready;
+		usleep(300);
+		done = shop.done;
+		near_mutex_unlock(&shop.m);
+	} while (!done);
+	return unused;
+}
+
+static void *await_it(void *unused)
+{
+	near_mutex_lock(&shop.m);
+	near_mutex_await(&shop.m, is_set, &shop.ready);
+	shop.done = true;
+	near_mutex_unlock(&shop.m);
+	return unused;
+}
+
+/* How many sections there are after the condition became true. */
+static unsigned sections_beside_await(void)
+{
+	pthread_t awaiter, workers[WORKERS];
+
+	memset(&shop, 0, sizeof(shop));
+	awaiter = unit_start(await_it, NULL);
+	wait_for_waits(&shop.m, NEAR__SPACE_MUTEX, 1);
+	for (unsigned i = 0; i < WORKERS; i++)
+		workers[i] = unit_start(work, NULL);
+	usleep(20000);
+	near_mutex_lock(&shop.m);
+	shop.ready = true;
+	near_mutex_unlock(&shop.m);
+	unit_join(awaiter);
+	for (unsigned i = 0; i < WORKERS; i++)
+		unit_join(workers[i]);
+	return shop.sections;
+}
+
+/* Threads that waited before it may come first, and none twice: once each before it, once each
+ * after it; and threads that arrive while none is old. The mutex is reserved for some time only: on
+ * a busy machine a thread can come too late for it. */
+static void await_is_bounded_beside_old_lockers(void **state)
+{
+	for (unsigned many = 0; many < 2; many++) {
+		unsigned sections;
+
+		(many ? many_cpus : few_cpus)(state);
+		sections = sections_beside_await();
+		if (unit_emulated()) /* which runs threads in turns of its own */
+			continue;
+		for (int i = 0; sections > 10 * WORKERS && i < 10; i++)
+			sections = sections_beside_await();
+		assert_in_range(sections, 0, 10 * WORKERS);
+	}
+}
+
+static int restore(void **state)
 {
 	freeze_at(0);
-	return 0;
+	return few_cpus(state);
 }
 
 int main(void)
 {
-	set_unlock_budget(1);
-	return UNIT_GROUP(NULL, thaw, NULL, zero_is_a_free_mutex, threads_are_different_owners,
-			  an_unlock_wakes_the_first_if_young,
-			  an_unlock_reserves_for_the_first_if_old,
-			  the_age_that_counts_is_a_millisecond, a_reservation_keeps_off_the_next,
-			  a_fair_unlock_reserves_immediately, a_try_takes_a_reserved_mutex,
-			  an_unlock_clears_bits_without_waiters,
-			  a_waiter_that_returns_is_queued_by_age, every_waiter_gets_it,
-			  old_waiters_get_it_in_their_order, a_token_ends_waits,
-			  await_checks_its_condition_first);
+	return UNIT_GROUP(
+		few_cpus, restore, NULL, zero_is_a_free_mutex, threads_are_different_owners,
+		an_unlock_wakes_the_first_if_young, an_unlock_reserves_for_the_first_if_old,
+		the_age_that_counts_is_a_millisecond, a_reservation_keeps_off_the_next,
+		a_fair_unlock_reserves_immediately, a_try_takes_a_reserved_mutex,
+		an_unlock_clears_bits_without_waiters, a_waiter_that_returns_is_queued_by_age,
+		the_older_of_both_kinds_comes_first, what_became_false_has_no_age,
+		the_old_do_not_wait_for_one_on_its_way, who_no_longer_relies_keeps_its_place,
+		every_waiter_gets_it, old_waiters_get_it_in_their_order, a_token_ends_waits,
+		await_checks_its_condition_first, await_is_bounded_beside_old_lockers);
 }

@@ -6,7 +6,7 @@
 #include "waiters.h"
 
 #include "locks/mutex.h"
-#include "locks/state.h"
+#include "locks/locks_state.h"
 
 #define MS 1000000
 
@@ -26,7 +26,7 @@ static inline bool is_at_rest(struct near_mutex *m)
 {
 	uint32_t word = word_of(m);
 
-	return !owner_of(word) && !(flags_of(word) & ~ATOMIC_UNLOCK);
+	return !(word & (OWNER | FLAGS) & ~ATOMIC_UNLOCK);
 }
 
 static inline unsigned waiters_of(struct near_mutex *m)
@@ -61,7 +61,7 @@ static inline void lock_after_a_wait(struct near_mutex *m, void *(*hold)(void *m
 {
 	pthread_t t = unit_start(hold, m);
 
-	UNTIL(owner_of(word_of(m)));
+	UNTIL(word_of(m) & OWNER);
 	near_mutex_lock(m);
 	unit_join(t);
 }

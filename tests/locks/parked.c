@@ -26,16 +26,15 @@ static bool wait_at_desk(struct role *r)
 	int result;
 
 	limit_draw(&l, r);
-	p.clock = l.clock;
+	p.clock = l.clock | (unit_random(&r->random) % 4 == 0 ? NEAR_INTERRUPTIBLE : 0);
 	p.deadline = l.deadline;
 	p.cancel = l.cancel;
-	p.interruptible = unit_random(&r->random) % 4 == 0;
 	WAIT(r, desk, result = near_park(desk, &p));
 	if (result == 0) {
 		r->tally[0]++;
 		r->tally[1] += p.token;
 	}
-	CHECK(result != -EINTR || p.interruptible);
+	CHECK(result != -EINTR || p.clock & NEAR_INTERRUPTIBLE);
 	limit_check(&l, result == -EAGAIN || result == -EINTR ? 0 : result);
 	if (!stress_is_over())
 		return true;
@@ -43,13 +42,15 @@ static bool wait_at_desk(struct role *r)
 	return false;
 }
 
-static enum near_choice choose(void *role, uintptr_t mark)
+static enum near_park_choice choose(void *role, uintptr_t mark)
 {
 	struct role *r = role;
 	uint32_t random = unit_random(&r->random);
 
 	CHECK(mark < GUESTS);
-	return random % 8 == 0 ? NEAR_SKIP : random % 8 == 1 ? NEAR_STOP : NEAR_CHOOSE;
+	return random % 8 == 0   ? NEAR_PARK_SKIP
+	       : random % 8 == 1 ? NEAR_PARK_STOP
+				 : NEAR_PARK_CHOOSE;
 }
 
 static bool call_guests(struct role *r)

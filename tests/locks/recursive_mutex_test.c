@@ -105,7 +105,7 @@ static void it_waits_for_conditions_when_held_once(void **state)
 	near_recursive_mutex_lock(&all.m);
 	t = unit_start(open_up, NULL);
 	while (!all.go)
-		near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
+		near_cond_wait(&all.c, near_recursive_mutex_inner(&all.m));
 	assert_int_equal(near_recursive_mutex_depth(&all.m), 1);
 	near_recursive_mutex_unlock(&all.m);
 	unit_join(t);
@@ -131,12 +131,12 @@ static void misuse_stops_the_program(void **state)
 {
 	DIES("near_recursive_mutex_unlock: this thread does not hold the mutex")
 		near_recursive_mutex_unlock(&all.m);
-	DIES("near_recursive_mutex_once: this thread does not hold the mutex")
-		near_recursive_mutex_once(&all.m);
-	DIES("near_recursive_mutex_once: this thread holds the mutex more than once") {
+	DIES("near_recursive_mutex_inner: this thread does not hold the mutex")
+		near_recursive_mutex_inner(&all.m);
+	DIES("near_recursive_mutex_inner: this thread holds the mutex more than once") {
 		near_recursive_mutex_lock(&all.m);
 		near_recursive_mutex_lock(&all.m);
-		near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
+		near_cond_wait(&all.c, near_recursive_mutex_inner(&all.m));
 	}
 	DIES("near_recursive_mutex_lock: locked 4,294,967,296 times") {
 		near_recursive_mutex_lock(&all.m);

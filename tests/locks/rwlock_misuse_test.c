@@ -100,7 +100,7 @@ static void what_is_destroyed_stops_the_program(void **state)
 		DIES(line) {
 			read_it();
 			near_rwlock_destroy(&l);
-			near_rwlock_init(&next);
+			near_rwlock_init(&next, NULL);
 			near__rwlock_count_on_slot(&next, 1);
 			near_rwlock_read_lock(&l);
 		}
@@ -119,7 +119,7 @@ static void what_is_destroyed_stops_the_program(void **state)
 static void a_lock_may_be_made_where_another_one_was(void **state)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		near_rwlock_init(&l);
+		near_rwlock_init(&l, NULL);
 		read_it();
 		near_rwlock_destroy(&l);
 		l = (struct near_rwlock)NEAR_RWLOCK_INIT;

@@ -23,7 +23,7 @@ static bool is_made;
 
 static void make_lock(void)
 {
-	assert_int_equal(near_rwlock_init(&l), 0);
+	assert_int_equal(near_rwlock_init(&l, NULL), 0);
 	is_made = true;
 	fences_made();
 }
@@ -232,7 +232,7 @@ static void bias_does_not_come_twice(void **state)
 	struct near_rwlock other;
 
 	make_lock_with_slots();
-	near_rwlock_init(&other);
+	near_rwlock_init(&other, NULL);
 	slots_enter(20);
 	read_n_times(&other, 1);
 	slots_leave();
@@ -347,7 +347,7 @@ static void a_nested_reader_does_not_wait_for_the_revocation(void **state)
 		skip();
 	slots_enter(9);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
-		near_rwlock_init(&many[i]);
+		near_rwlock_init(&many[i], NULL);
 		near_rwlock_read_lock(&many[i]);
 	}
 	fences_made();

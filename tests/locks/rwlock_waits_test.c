@@ -37,7 +37,7 @@ static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
 
 	memset(w, 0, sizeof(w));
 	for (unsigned i = 0; i < MANY; i++) {
-		near_rwlock_init(&l[i]);
+		near_rwlock_init(&l[i], NULL);
 		near_rwlock_read_lock(&l[i]);
 	}
 	assert_int_equal(near__more.reads.others, MANY - NEAR__HOLDS);
@@ -64,9 +64,9 @@ static void a_reader_that_is_not_nested_waits_in_any_case(void **state)
 	unsigned release = 0;
 	struct waiter w = {.release = &release};
 
-	near_rwlock_init(&other);
+	near_rwlock_init(&other, NULL);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
-		near_rwlock_init(&l[i]);
+		near_rwlock_init(&l[i], NULL);
 		near_rwlock_read_lock(&l[i]);
 	}
 	start(&w, &other, true);
@@ -92,7 +92,7 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	unsigned order = 0, release = 0;
 	struct waiter r[6], w = {.order = &order};
 
-	near_rwlock_init(&l);
+	near_rwlock_init(&l, NULL);
 	near_rwlock_write_lock(&l);
 	for (unsigned i = 0; i < 6; i++) {
 		r[i] = (struct waiter){.order = &order, .release = &release};
@@ -171,7 +171,7 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 	unsigned order = 0;
 	struct waiter w = {.order = &order}, r = {.order = &order};
 
-	near_rwlock_init(&l);
+	near_rwlock_init(&l, NULL);
 	near_rwlock_write_lock(&l);
 	start(&w, &l, true);
 	wait_for_writers(&l, 1);
@@ -232,7 +232,7 @@ static void a_token_ends_waits(void **state)
 	unsigned order = 0;
 	struct waiter w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
 
-	near_rwlock_init_with(&l, NEAR_RWLOCK_WRITERS_FIRST);
+	rwlock_init_with(&l, true, NEAR_RWLOCK_WRITERS_FIRST);
 	near_rwlock_read_lock(&l);
 	start_asleep(&w, &l, true);
 	start_asleep(&r, &l, false);
@@ -307,9 +307,10 @@ static void a_writer_that_waits_keeps_readers_out_where_writers_are_first(void *
 
 static void no_other_policy(void **state)
 {
+	const struct near_rwlock_options o = {.policy = (enum near_rwlock_policy)4711};
 	struct near_rwlock l;
 
-	assert_int_equal(near_rwlock_init_with(&l, (enum near_rwlock_policy)4711), -EINVAL);
+	assert_int_equal(near_rwlock_init(&l, &o), -EINVAL);
 	near_rwlock_write_lock(&l);
 	assert_int_equal(word_of(&l), WRITER);
 	near_rwlock_write_unlock(&l);

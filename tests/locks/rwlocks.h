@@ -34,19 +34,21 @@ static inline void rwlock_init(struct near_rwlock *l, bool with_slots)
 {
 	*l = (struct near_rwlock)NEAR_RWLOCK_INIT;
 	if (with_slots)
-		assert_int_equal(near_rwlock_init(l), 0);
+		assert_int_equal(near_rwlock_init(l, NULL), 0);
 }
 
 /* The same with a policy. */
 static inline void rwlock_init_with(struct near_rwlock *l, bool with_slots,
 				    enum near_rwlock_policy policy)
 {
+	const struct near_rwlock_options o = {.policy = policy};
+
 	if (policy == NEAR_RWLOCK_WRITERS_FIRST)
 		*l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;
 	else
 		*l = (struct near_rwlock)NEAR_RWLOCK_INIT;
 	if (with_slots)
-		assert_int_equal(near_rwlock_init_with(l, policy), 0);
+		assert_int_equal(near_rwlock_init(l, &o), 0);
 	assert_int_equal(l->policy, policy);
 }
 

@@ -3,7 +3,7 @@
  * scenarios of the stress test, with more threads too; and the last user of a lock frees it. */
 #include "stress.h"
 
-#include "locks/state.h"
+#include "locks/locks_state.h"
 
 #define ROUND_MS 100
 #define PATIENCE 30

@@ -5,6 +5,7 @@
 
 #include <nearcpu/fifo.h>
 #include <nearcpu/park.h>
+#include <nearcpu/thrsleep.h>
 #include <nearcpu/queue.h>
 #include <signal.h>
 

@@ -15,7 +15,7 @@ static struct table {
 /* One with slots, readers first; one without, writers first. */
 static void begin_tables(unsigned roles)
 {
-	CHECK(near_rwlock_init(&tables[0].l) == 0);
+	CHECK(near_rwlock_init(&tables[0].l, NULL) == 0);
 	tables[1].l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;
 }
 

@@ -121,7 +121,9 @@ static int fail(void *unused)
 /* Threads that come later call again what is done; each thread does again what fails. */
 static void by_once(void)
 {
-	near_once_call_until(&by.once, call_once, NULL, CLOCK_MONOTONIC, NULL, NULL);
+	int result;
+
+	near_once_call_until(&by.once, call_once, NULL, &result, CLOCK_MONOTONIC, NULL, NULL);
 	if (once != 1)
 		abort();
 	near_once_call(&by.never, fail, NULL);
@@ -167,7 +169,7 @@ int main(int argc, char **argv)
 	pthread_t threads[THREADS];
 
 	(void)argv;
-	if (near_rwlock_init(&by.rw))
+	if (near_rwlock_init(&by.rw, NULL))
 		return 1;
 	for (long i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, argc > 1 ? race : run, (void *)i))

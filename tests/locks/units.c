@@ -123,17 +123,18 @@ static int fail_or_do(void *role)
 
 static void do_once(struct role *r, struct near_once *o)
 {
-	int result;
+	int result, failure = 0;
 
 	do {
 		struct limit l;
 
 		limit_draw(&l, r);
 		WAIT(r, o,
-		     result =
-			     near_once_call_until(o, fail_or_do, r, l.clock, l.deadline, l.cancel));
-		limit_check(&l, result == FAILURE ? 0 : result);
-	} while (result);
+		     result = near_once_call_until(o, fail_or_do, r, &failure, l.clock, l.deadline,
+						   l.cancel));
+		limit_check(&l, result);
+		CHECK(failure == 0 || failure == FAILURE);
+	} while (result || failure);
 	CHECK(near_once_is_done(o));
 }
 

@@ -8,8 +8,8 @@
 
 #include "malloc/api/fast.h"
 #include "malloc/cache/background.h"
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/pages/pages.h"
 
 #define SIZE 64

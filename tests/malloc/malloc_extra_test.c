@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "malloc/pages/pages.h"
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/base/heap.h"
 
 void cfree(void *p);

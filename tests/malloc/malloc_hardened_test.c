@@ -199,7 +199,8 @@ static void only_blocks_begin(void **state)
 		size_t size = near__sizes[c].size;
 		char *p = near__plain_alloc(1, size, &(bool){false});
 
-		if (near__plain_size(p) != size) { /* a small heap has few classes */
+		if (near__plain_size(near__place_of(p)) !=
+		    size) { /* a small heap has few classes */
 			free(p);
 			continue;
 		}

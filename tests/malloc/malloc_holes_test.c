@@ -7,8 +7,8 @@
 
 #include <sys/mman.h>
 
-#include "ground/page.h"
-#include "ground/topology.h"
+#include "base/page.h"
+#include "base/topology.h"
 #include "kernel/hint.h"
 #include "malloc/base/heap.h"
 #include "malloc/pages/pages.h"

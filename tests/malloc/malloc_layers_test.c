@@ -4,7 +4,7 @@
 
 #include "malloc/central/central.h"
 #include "malloc/api/fast.h"
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/base/lookup.h"
 #include "malloc/central/spans.h"
 

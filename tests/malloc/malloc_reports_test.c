@@ -115,7 +115,7 @@ static bool is_zero(void)
 	struct near_malloc_stats s;
 	struct near_malloc_class_stats c;
 
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++)
 		if (!c.size || c.misses || c.in_use || c.cached || c.spans)
 			return false;
 	return near_malloc_stats(&s, sizeof(s)) == 0 && s.classes && !s.misses && !s.metadata &&

@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "malloc/observe/sampler.h"
+#include "malloc/diagnostics/sampler.h"
 
 #define SEEDS 2000
 

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "child.h"
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
-#include "malloc/cache/shard.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 #include "team.h"
 

@@ -7,9 +7,9 @@
 
 #include <sys/mman.h>
 
-#include "ground/topology.h"
+#include "base/topology.h"
 #include "kernel/hint.h"
-#include "malloc/pages/runs.h"
+#include "malloc/pages/node.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-#include "ground/page.h"
-#include "malloc/base/conf.h"
+#include "base/page.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/base/os.h"
 #include "team.h"
 
@@ -37,7 +37,7 @@ static void any_size_of_the_struct(void **state)
 	uint64_t first = 1;
 
 	assert_int_equal(near_malloc_stats(&s, 0), -EINVAL);
-	assert_int_equal(near_malloc_class_stats(&c, 0, 0), -EINVAL);
+	assert_int_equal(near_malloc_class_stats(0, &c, 0), -EINVAL);
 	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
 	memset(larger, 0xff, sizeof(larger));
 	assert_int_equal(near_malloc_stats(larger, sizeof(larger)), 0);
@@ -47,10 +47,10 @@ static void any_size_of_the_struct(void **state)
 	s.slotless = 4711;
 	assert_int_equal(near_malloc_stats(&s, sizeof(first)), 0);
 	assert_int_equal(s.slotless, 4711);
-	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes), -ENOENT);
-	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes - 1), 0);
+	assert_int_equal(near_malloc_class_stats((unsigned)s.classes, &c, sizeof(c)), -ENOENT);
+	assert_int_equal(near_malloc_class_stats((unsigned)s.classes - 1, &c, sizeof(c)), 0);
 	assert_int_equal(c.size, 65536);
-	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), 0), 0);
+	assert_int_equal(near_malloc_class_stats(0, &c, sizeof(c)), 0);
 	assert_int_equal(c.size, 8);
 }
 
@@ -89,7 +89,7 @@ static void every_block_is_counted(void **state)
 
 	if (lists_are_unknown())
 		skip();
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++)
 		counts_of((size_t)c.size);
 }
 
@@ -110,7 +110,7 @@ static void all_is_the_sum_of_the_classes(void **state)
 
 	take_blocks(MANY, 100);
 	s = stats();
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++) {
 		misses += c.misses;
 		in_use += c.in_use * c.size;
 		cached += c.cached * c.size;

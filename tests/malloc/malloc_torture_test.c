@@ -5,20 +5,20 @@
  * The caches are tested alone: arrays replace the central lists and the heap. */
 #include "unit.h"
 
-#include "malloc/cache/cache.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 
 #include "malloc/base/classes.c"
-#include "malloc/base/die.c"
+#include "malloc/base/malloc_die.c"
 #include "malloc/base/out.c"
-#include "malloc/cache/cache.c"
+#include "malloc/cache/malloc_cache.c"
 #include "malloc/cache/drain.c"
 #include "malloc/cache/slot.c"
 #include "malloc/cache/transfer.c"
 
-#include <nearcpu/torture.h>
+#include "tortured.h"
 
 #define CLASS 2u
 #define BLOCKS 120u
@@ -61,7 +61,7 @@ unsigned near__central_batch(unsigned class)
 	return SHORT_BATCH;
 }
 
-void near__refuse_freed(unsigned class, const void *p)
+void near__refuse_freed(unsigned class, uint64_t block)
 {
 }
 
@@ -135,7 +135,7 @@ static void setup(void *state)
 	next = n_central = n_closed = n_held = 0;
 	local = NEAR__EMPTY_LIST;
 	near_percpu_free(near__heap.caches);
-	if (near_percpu_alloc(&caches, sizeof(struct near__cache), 64))
+	if (near_percpu_alloc(sizeof(struct near__cache), 64, &caches))
 		abort();
 	near__heap = (struct near__heap){.base = (uintptr_t)heap,
 					 .cid_size = HEAP,
@@ -182,8 +182,8 @@ OUT_OF_LINE static void *take_block(void)
 
 OUT_OF_LINE static void give_block(void *p)
 {
-	if (!near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)) &&
-	    !near__cache_free(CLASS, p))
+	if (!near__push_by_slot(near__entry_of(CLASS), near__offset_of(p)) &&
+	    !near__cache_free(CLASS, near__offset_of(p)))
 		give_local(p);
 }
 
@@ -329,13 +329,10 @@ static void torture(const struct scenario *s)
 		.slot = s->state.unused ? NULL : slot,
 		.arg = (void *)(uintptr_t)&s->state,
 	};
-	struct near_torture_result r;
 
 	if (!near__thread_live())
 		skip();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
-	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
-	assert_true(r.sequences >= s->sequences);
+	expect_tortured(&t, s->sequences);
 }
 
 /* Slots are numbered by cid. A process that has no live thread yet has not read its settings. */

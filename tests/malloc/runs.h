@@ -4,7 +4,7 @@
 #define NEARCPU_TESTS_MALLOC_RUNS_H
 
 #include "malloc/pages/pages.h"
-#include "malloc/pages/space.h"
+#include "malloc/pages/node.h"
 #include "use.h"
 
 #define ALL TB /* bytes to purge */

@@ -19,7 +19,7 @@ static inline struct near_malloc_class_stats stats_of(size_t size)
 {
 	struct near_malloc_class_stats c;
 
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++)
 		if (size <= c.size)
 			return c;
 	fail_msg("no class for %zu bytes", size);

@@ -8,7 +8,7 @@
 
 static void a_wait_that_ends_calls_back(void **state)
 {
-	static const struct timespec past[] = {{0, 0}, {1, 5}, {-1, 0}, {INT64_MIN, 999999999}},
+	static const struct timespec past[] = {{0, 0}, {1, 5}, {-1, 0}, {TIME_MIN, 999999999}},
 				     wrong = {1, -1};
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 20);
 	struct calls c = {.answer = true};
@@ -121,7 +121,7 @@ static void a_token_ends_all_waits(void **state)
 
 static void signals_end_an_interruptible_wait(void **state)
 {
-	struct sleeper s[2] = {{.address = place, .park = {.interruptible = true}},
+	struct sleeper s[2] = {{.address = place, .park = {.clock = NEAR_INTERRUPTIBLE}},
 			       {.address = place}};
 
 	if (UNIT_THREAD_SANITIZER)

@@ -90,11 +90,11 @@ static bool validate_decision(void *arg)
 	return d->answer;
 }
 
-static enum near_choice choose_odd(void *unused, uintptr_t mark)
+static enum near_park_choice choose_odd(void *unused, uintptr_t mark)
 {
 	if (mark == 5)
-		return NEAR_STOP;
-	return mark % 2 ? NEAR_CHOOSE : NEAR_SKIP;
+		return NEAR_PARK_STOP;
+	return mark % 2 ? NEAR_PARK_CHOOSE : NEAR_PARK_SKIP;
 }
 
 static void unpark_calls_back(void **state)

@@ -10,10 +10,10 @@
 
 static char place[64]; /* addresses to park on */
 
-static inline enum near_choice count_one(void *count, uintptr_t mark)
+static inline enum near_park_choice count_one(void *count, uintptr_t mark)
 {
 	++*(unsigned *)count;
-	return NEAR_SKIP;
+	return NEAR_PARK_SKIP;
 }
 
 static inline unsigned parked(const void *address)

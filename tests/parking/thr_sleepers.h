@@ -7,7 +7,7 @@
 #include "sleeps.h"
 #include "waits.h"
 
-#include <nearcpu/park.h>
+#include <nearcpu/thrsleep.h>
 
 static char ident[64];
 

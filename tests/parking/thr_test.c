@@ -60,7 +60,7 @@ static void rule_3_an_unknown_clock(void **state)
 
 static void rule_4_a_past_deadline_comes_before_abort(void **state)
 {
-	static const struct timespec past[] = {{0, 0}, {0, 1}, {-1, 0}, {INT64_MIN, 0}};
+	static const struct timespec past[] = {{0, 0}, {0, 1}, {-1, 0}, {TIME_MIN, 0}};
 	static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME,
 					   CLOCK_PROCESS_CPUTIME_ID};
 	int *abort = unreadable();
@@ -95,9 +95,11 @@ static void rule_5_the_wait_is_relative(void **state)
 
 static void rule_5_huge_deadlines_are_clamped(void **state)
 {
-	static const struct timespec huge[] = {{INT64_C(0x7000000000000000), 0},
-					       {INT64_MAX, 999999999},
-					       {INT64_C(9223372036), 854775807}};
+	/* The last is INT64_MAX ns. */
+	static const struct timespec huge[] = {
+		{TIME_MAX / 8 * 7, 0},
+		{TIME_MAX, 999999999},
+		{sizeof(time_t) > 4 ? (time_t)INT64_C(9223372036) : TIME_MAX, 854775807}};
 	static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME};
 
 	for (size_t c = 0; c < LENGTH(clocks); c++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Limits of waits: each call that has one, by each deadline that is no time, past, absurd, and by
- * each clock there is and some that are none. */
+/* Limits of waits: each call that has one, by each deadline that is an invalid timespec, past or
+ * absurd, and by each clock there is and some that are none. */
 #include "waiters.h"
 
 #include <limits.h>
@@ -47,7 +47,8 @@ static int do_nothing(void *unused)
 
 static int be_busy(void *unused)
 {
-	CHECK(near_rwlock_init(&written) == 0 && near_rwlock_init(&read_by_another) == 0);
+	CHECK(near_rwlock_init(&written, NULL) == 0 &&
+	      near_rwlock_init(&read_by_another, NULL) == 0);
 	near_rwlock_write_lock(&written);
 	near_rwlock_read_lock(&read_by_another);
 	near_mutex_lock(&held);
@@ -235,7 +236,7 @@ static void what_is_there_is_taken_in_any_case(void **state)
 	};
 	struct near_cancel cancel = NEAR_CANCEL_INIT;
 
-	assert_int_equal(near_rwlock_init(&free_lock), 0);
+	assert_int_equal(near_rwlock_init(&free_lock, NULL), 0);
 	near_cancel_set(&cancel);
 	for (size_t i = 0; i < 6 * LENGTH(is_there); i++) {
 		struct waiter w = is_there[i / 6];

@@ -14,11 +14,11 @@ static void gone(struct near_refcount *r)
 }
 
 static struct near_counter counter;
-NEAR_COUNTER_EARLY(counter);
+NEAR_EARLY(counter, near_counter_init(&counter));
 static struct near_stack stack;
-NEAR_STACK_EARLY(stack);
+NEAR_EARLY(stack, near_stack_init(&stack));
 static struct near_refcount refcount;
-NEAR_REFCOUNT_EARLY(refcount, gone);
+NEAR_EARLY(refcount, near_refcount_init(&refcount, gone));
 static struct near_stack_node node;
 
 __attribute__((constructor)) static void use_before_main(void)

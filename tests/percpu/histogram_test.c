@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* near_histogram: buckets, maxima, percentiles, merges, text. */
-#include <nearcpu/histogram.h>
-
-#include <stdlib.h>
-
+/* near_histogram: buckets, maxima, percentiles, merges, text; threads and signal handlers, resets,
+ * processes that share a region. */
 #include "histograms.h"
+
+#include <fcntl.h>
+
+#include "live.h"
+#include "region/regions.h"
+#include "team.h"
 
 /* ---- buckets ---- */
 
-static void check_value(const struct near_snapshot *s, uint64_t v)
+static void check_value(const struct near_histogram_snapshot *s, uint64_t v)
 {
 	uint64_t i = near__histogram_bucket(v, s->precision, (uint64_t)1 << s->precision);
-	struct near_range r;
+	struct near_histogram_range r;
 
 	assert_true(i < s->buckets);
-	r = near_snapshot_bucket(s, (unsigned)i);
+	r = near_histogram_snapshot_bucket(s, (unsigned)i);
 	assert_in_range(v, r.low, r.high);
 	assert_true((r.high - r.low) <= r.low >> s->precision);
 }
@@ -23,12 +26,13 @@ static void check_value(const struct near_snapshot *s, uint64_t v)
 static void buckets_are_complete(void **state)
 {
 	for (unsigned precision = 1; precision <= 9; precision++) {
-		struct near_histogram h = made((struct near_histogram_options){precision, 0, 0});
-		struct near_snapshot s = taken(&h);
+		struct near_histogram h =
+			made((struct near_histogram_options){.precision = precision});
+		struct near_histogram_snapshot s = taken(&h);
 		uint64_t next = 0, seed = precision;
 
 		for (unsigned i = 0; i < s.buckets; i++) {
-			struct near_range r = near_snapshot_bucket(&s, i);
+			struct near_histogram_range r = near_histogram_snapshot_bucket(&s, i);
 
 			assert_int_equal(r.low, next);
 			assert_true(r.high >= r.low);
@@ -39,7 +43,7 @@ static void buckets_are_complete(void **state)
 		assert_int_equal(next, 0); /* after the greatest number */
 		for (unsigned i = 0; i < 10000; i++)
 			check_value(&s, any_number(&seed) >> i % 64);
-		near_snapshot_free(&s);
+		near_histogram_snapshot_free(&s);
 		near_histogram_destroy(&h);
 	}
 }
@@ -52,24 +56,24 @@ static void greater_values_have_a_bucket(void **state)
 
 	for (unsigned i = 0; i < LENGTH(maxima); i++) {
 		struct near_histogram h = made((struct near_histogram_options){.max = maxima[i]});
-		struct near_snapshot s;
+		struct near_histogram_snapshot s;
 
 		near_histogram_record(&h, maxima[i]);
 		s = taken(&h);
 		assert_true(s.max >= maxima[i] && s.max - maxima[i] <= maxima[i] >> s.precision);
-		assert_int_equal(near_snapshot_max(&s).high, s.max);
+		assert_int_equal(near_histogram_snapshot_max(&s).high, s.max);
 		near_histogram_record(&h, s.max);
 		near_histogram_record(&h, s.max + 1);
 		near_histogram_record(&h, (uint64_t)-1); /* a negative number */
-		near_snapshot_free(&s);
+		near_histogram_snapshot_free(&s);
 		s = taken(&h);
 		assert_int_equal(s.count, 4);
 		assert_int_equal(s.counts[s.buckets - 1], 2);
-		assert_int_equal(near_snapshot_percentile(&s, 50).high, s.max);
-		assert_int_equal(near_snapshot_max(&s).low, s.max + 1);
-		assert_true(near_snapshot_max(&s).high == UINT64_MAX);
+		assert_int_equal(near_histogram_snapshot_percentile(&s, 50).high, s.max);
+		assert_int_equal(near_histogram_snapshot_max(&s).low, s.max + 1);
+		assert_true(near_histogram_snapshot_max(&s).high == UINT64_MAX);
 		assert_true(s.sum + s.sum_error >= 0x1p64 && s.sum - s.sum_error <= 4. * s.max);
-		near_snapshot_free(&s);
+		near_histogram_snapshot_free(&s);
 		near_histogram_destroy(&h);
 	}
 }
@@ -78,7 +82,7 @@ static void zero_and_the_greatest_number_are_values(void **state)
 {
 	for (unsigned sum = 0; sum < 2; sum++) {
 		struct near_histogram h = made((struct near_histogram_options){.exact_sum = sum});
-		struct near_snapshot s;
+		struct near_histogram_snapshot s;
 
 		near_histogram_record(&h, 0);
 		near_histogram_record(&h, UINT64_MAX);
@@ -86,10 +90,10 @@ static void zero_and_the_greatest_number_are_values(void **state)
 		s = taken(&h);
 		assert_int_equal(s.counts[0], 1);
 		assert_int_equal(s.counts[s.buckets - 1], 2);
-		assert_int_equal(near_snapshot_min(&s).high, 0);
-		assert_true(near_snapshot_max(&s).high == UINT64_MAX);
+		assert_int_equal(near_histogram_snapshot_min(&s).high, 0);
+		assert_true(near_histogram_snapshot_max(&s).high == UINT64_MAX);
 		assert_true(!sum || s.exact_sum == UINT64_MAX - 2); /* modulo 2^64 */
-		near_snapshot_free(&s);
+		near_histogram_snapshot_free(&s);
 		near_histogram_destroy(&h);
 	}
 }
@@ -126,15 +130,15 @@ static void percentiles_have_the_stated_rank(void **state)
 		     {50.01, 501},  {90, 900},   {99.9, 999}, {99.91, 1000},
 		     {99.99, 1000}, {100, 1000}, {33.3, 333}};
 	struct near_histogram h = made((struct near_histogram_options){.precision = 9});
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	for (uint64_t v = 1; v <= 1000; v++)
 		near_histogram_record(&h, v);
 	s = taken(&h);
 	for (unsigned i = 0; i < LENGTH(cases); i++)
-		assert_int_equal(near_snapshot_percentile(&s, cases[i].percent).high,
+		assert_int_equal(near_histogram_snapshot_percentile(&s, cases[i].percent).high,
 				 cases[i].value);
-	near_snapshot_free(&s);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&h);
 }
 
@@ -142,7 +146,7 @@ static void percentiles_have_the_stated_rank(void **state)
 static void an_exact_sum_has_all_its_bits(void **state)
 {
 	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true});
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 	char json[400];
 
 	near_histogram_record(&h, ((uint64_t)1 << 60) + 1);
@@ -150,9 +154,9 @@ static void an_exact_sum_has_all_its_bits(void **state)
 	s = taken(&h);
 	assert_true(s.has_exact_sum);
 	assert_int_equal(s.exact_sum, ((uint64_t)1 << 60) + 3);
-	near_snapshot_json(&s, json, sizeof(json));
+	near_histogram_snapshot_json(&s, json, sizeof(json));
 	assert_non_null(strstr(json, "\"sum\":1152921504606846979,\"sum_error\":0,"));
-	near_snapshot_free(&s);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&h);
 }
 
@@ -160,20 +164,20 @@ static void an_exact_sum_has_all_its_bits(void **state)
 static void the_last_of_many_values_is_found(void **state)
 {
 	struct near_histogram h = made((struct near_histogram_options){0});
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	near_histogram_record_n(&h, 1, ((uint64_t)1 << 60) - 2);
 	near_histogram_record(&h, 5);
 	s = taken(&h);
-	assert_int_equal(near_snapshot_percentile(&s, 100).high, 5);
-	assert_int_equal(near_snapshot_percentile(&s, 99.99).high, 1);
-	near_snapshot_free(&s);
+	assert_int_equal(near_histogram_snapshot_percentile(&s, 100).high, 5);
+	assert_int_equal(near_histogram_snapshot_percentile(&s, 99.99).high, 1);
+	near_histogram_snapshot_free(&s);
 	near_histogram_record_n(&h, 1, -((uint64_t)1 << 60));
 	s = taken(&h);
 	assert_true(s.count == UINT64_MAX);
-	assert_int_equal(near_snapshot_percentile(&s, 100).high, 5);
-	assert_int_equal(near_snapshot_percentile(&s, 100. - 1e-13).high, 1);
-	near_snapshot_free(&s);
+	assert_int_equal(near_histogram_snapshot_percentile(&s, 100).high, 5);
+	assert_int_equal(near_histogram_snapshot_percentile(&s, 100. - 1e-13).high, 1);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&h);
 }
 
@@ -185,7 +189,7 @@ static void percentiles_are_those_of_the_values(void **state)
 	static const double percents[] = {-1, 0, 0.001, 1, 10, 50, 90, 99, 99.9, 99.99, 100, 101};
 	static uint64_t values[VALUES];
 	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true}), d;
-	struct near_snapshot s, derived;
+	struct near_histogram_snapshot s, derived;
 	uint64_t seed = 3, sum = 0;
 
 	d = made((struct near_histogram_options){0});
@@ -204,7 +208,7 @@ static void percentiles_are_those_of_the_values(void **state)
 		    s.sum <= derived.sum + derived.sum_error);
 	assert_true(derived.sum_error <= s.sum / 32);
 	for (unsigned i = 0; i < LENGTH(percents); i++) {
-		struct near_range r = near_snapshot_percentile(&s, percents[i]);
+		struct near_histogram_range r = near_histogram_snapshot_percentile(&s, percents[i]);
 		double rank = percents[i] / 100 * VALUES;
 		unsigned at = rank <= 1        ? 0
 			      : rank >= VALUES ? VALUES - 1
@@ -212,10 +216,12 @@ static void percentiles_are_those_of_the_values(void **state)
 
 		assert_in_range(values[at], r.low, r.high);
 	}
-	assert_in_range(values[0], near_snapshot_min(&s).low, near_snapshot_min(&s).high);
-	assert_in_range(values[VALUES - 1], near_snapshot_max(&s).low, near_snapshot_max(&s).high);
-	near_snapshot_free(&derived);
-	near_snapshot_free(&s);
+	assert_in_range(values[0], near_histogram_snapshot_min(&s).low,
+			near_histogram_snapshot_min(&s).high);
+	assert_in_range(values[VALUES - 1], near_histogram_snapshot_max(&s).low,
+			near_histogram_snapshot_max(&s).high);
+	near_histogram_snapshot_free(&derived);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&d);
 	near_histogram_destroy(&h);
 }
@@ -223,17 +229,17 @@ static void percentiles_are_those_of_the_values(void **state)
 static void an_empty_histogram_has_no_values(void **state)
 {
 	struct near_histogram h = made((struct near_histogram_options){0});
-	struct near_snapshot s = taken(&h);
+	struct near_histogram_snapshot s = taken(&h);
 	char text[256];
 
 	assert_int_equal(s.count, 0);
-	assert_int_equal(near_snapshot_percentile(&s, 50).high, 0);
-	assert_int_equal(near_snapshot_min(&s).low, 0);
-	assert_int_equal(near_snapshot_max(&s).high, 0);
-	assert_true(near_snapshot_text(&s, text, sizeof(text)) > 0);
+	assert_int_equal(near_histogram_snapshot_percentile(&s, 50).high, 0);
+	assert_int_equal(near_histogram_snapshot_min(&s).low, 0);
+	assert_int_equal(near_histogram_snapshot_max(&s).high, 0);
+	assert_true(near_histogram_snapshot_text(&s, text, sizeof(text)) > 0);
 	assert_string_equal(text, "count 0  mean 0.0  min 0  p50 0  p90 0  p99 0  p99.9 0  "
 				  "p99.99 0  max 0");
-	near_snapshot_free(&s);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&h);
 }
 
@@ -241,7 +247,7 @@ static void a_merge_adds(void **state)
 {
 	struct near_histogram fine = made((struct near_histogram_options){.precision = 8}),
 			      coarse = made((struct near_histogram_options){.precision = 3});
-	struct near_snapshot a, b, both;
+	struct near_histogram_snapshot a, b, both;
 	uint64_t seed = 9;
 
 	for (unsigned i = 0; i < 5000; i++) {
@@ -251,8 +257,8 @@ static void a_merge_adds(void **state)
 	}
 	a = taken(&fine);
 	b = taken(&coarse);
-	assert_int_equal(near_snapshot_merge(&a, &b), -EINVAL);
-	assert_int_equal(near_snapshot_merge(&b, &a), 0);
+	assert_int_equal(near_histogram_snapshot_merge(&a, &b), -EINVAL);
+	assert_int_equal(near_histogram_snapshot_merge(&b, &a), 0);
 	assert_int_equal(b.count, 5000);
 	seed = 9;
 	near_histogram_destroy(&coarse);
@@ -261,9 +267,9 @@ static void a_merge_adds(void **state)
 		near_histogram_record(&coarse, any_number(&seed) >> i % 64);
 	both = taken(&coarse);
 	assert_memory_equal(b.counts, both.counts, b.buckets * sizeof(*b.counts));
-	near_snapshot_free(&a);
-	near_snapshot_free(&b);
-	near_snapshot_free(&both);
+	near_histogram_snapshot_free(&a);
+	near_histogram_snapshot_free(&b);
+	near_histogram_snapshot_free(&both);
 	near_histogram_destroy(&fine);
 	near_histogram_destroy(&coarse);
 }
@@ -272,7 +278,7 @@ static void a_merge_keeps_what_is_above_the_maximum(void **state)
 {
 	struct near_histogram low = made((struct near_histogram_options){.max = 100}),
 			      high = made((struct near_histogram_options){.max = 1000});
-	struct near_snapshot a, b;
+	struct near_histogram_snapshot a, b;
 
 	near_histogram_record(&low, 50);
 	near_histogram_record(&high, 50);
@@ -280,51 +286,276 @@ static void a_merge_keeps_what_is_above_the_maximum(void **state)
 	near_histogram_record(&high, 5000);
 	a = taken(&low);
 	b = taken(&high);
-	assert_int_equal(near_snapshot_merge(&b, &a), 0);
-	assert_int_equal(near_snapshot_merge(&a, &b), 0);
+	assert_int_equal(near_histogram_snapshot_merge(&b, &a), 0);
+	assert_int_equal(near_histogram_snapshot_merge(&a, &b), 0);
 	assert_int_equal(a.count, 5);
 	assert_int_equal(a.counts[a.buckets - 1], 2);
-	assert_int_equal(near_snapshot_percentile(&a, 60).high, 50);
-	assert_int_equal(near_snapshot_merge(&b, &a), -EINVAL);
+	assert_int_equal(near_histogram_snapshot_percentile(&a, 60).high, 50);
+	assert_int_equal(near_histogram_snapshot_merge(&b, &a), -EINVAL);
 	assert_int_equal(b.count, 4);
-	near_snapshot_free(&a);
-	near_snapshot_free(&b);
+	near_histogram_snapshot_free(&a);
+	near_histogram_snapshot_free(&b);
 	near_histogram_destroy(&low);
 	near_histogram_destroy(&high);
 }
 
+/* ---- text ---- */
+
 static void text_and_json_have_their_form(void **state)
 {
 	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true});
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 	char text[512], cut[8];
 	int length;
 
 	near_histogram_record_n(&h, 10, 99);
 	near_histogram_record(&h, 1000);
 	s = taken(&h);
-	length = near_snapshot_text(&s, text, sizeof(text));
+	length = near_histogram_snapshot_text(&s, text, sizeof(text));
 	assert_int_equal(length, strlen(text));
 	assert_string_equal(text, "count 100  mean 19.9  min 10  p50 10  p90 10  p99 10  "
 				  "p99.9 1007  p99.99 1007  max 1007");
-	assert_int_equal(near_snapshot_text(&s, cut, sizeof(cut)), length);
+	assert_int_equal(near_histogram_snapshot_text(&s, cut, sizeof(cut)), length);
 	assert_string_equal(cut, "count 1");
-	length = near_snapshot_json(&s, text, sizeof(text));
+	length = near_histogram_snapshot_json(&s, text, sizeof(text));
 	assert_int_equal(length, strlen(text));
 	assert_string_equal(text, "{\"count\":100,\"sum\":1990,\"sum_error\":0,\"precision\":5,"
 				  "\"min\":10,\"p50\":10,\"p90\":10,\"p99\":10,\"p99.9\":1007,"
 				  "\"p99.99\":1007,\"max\":1007,\"buckets\":[[10,10,99],"
 				  "[992,1007,1]]}");
-	near_snapshot_free(&s);
+	near_histogram_snapshot_free(&s);
 	near_histogram_destroy(&h);
 }
 
-int main(void)
+/* ---- threads and processes ---- */
+
+#define THREADS 6
+#define SECOND_RESET 5 /* two reset, the others record */
+
+static struct near_histogram shared_histogram;
+static unsigned records;
+static uint64_t reset_count, reset_sum;
+static bool stop;
+
+static void record_all(unsigned number)
 {
-	return UNIT_TESTS(buckets_are_complete, greater_values_have_a_bucket,
-			  zero_and_the_greatest_number_are_values, bad_options_are_refused,
-			  percentiles_have_the_stated_rank, the_last_of_many_values_is_found,
-			  an_exact_sum_has_all_its_bits, percentiles_are_those_of_the_values,
-			  an_empty_histogram_has_no_values, a_merge_adds,
-			  a_merge_keeps_what_is_above_the_maximum, text_and_json_have_their_form);
+	if (number == 0 || number == SECOND_RESET) {
+		while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+			struct near_histogram_snapshot s;
+
+			CHECK(near_histogram_reset(&shared_histogram, &s) == 0);
+			__atomic_add_fetch(&reset_count, s.count, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&reset_sum, s.exact_sum, __ATOMIC_RELAXED);
+			near_histogram_snapshot_free(&s);
+			sched_yield();
+		}
+		return;
+	}
+	if (number == 1)
+		play_dead();
+	for (unsigned i = 0; i < records; i++)
+		near_histogram_record(&shared_histogram, number * 1000 + i % 1000);
+	if (number == 2)
+		__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
 }
+
+static void resets_lose_nothing(void **state)
+{
+	struct near_histogram_snapshot s;
+	uint64_t sum = 0;
+
+	records = unit_scale(40000) / 1000 * 1000;
+	records = records ? records : 1000;
+	shared_histogram = made((struct near_histogram_options){.exact_sum = true});
+	stop = false;
+	reset_count = reset_sum = 0;
+	team_run(THREADS, record_all);
+	s = taken(&shared_histogram);
+	assert_int_equal(reset_count + s.count, (THREADS - 2) * records);
+	for (unsigned t = 1; t < SECOND_RESET; t++)
+		sum += (uint64_t)t * 1000 * records + (uint64_t)records * 999 / 2;
+	assert_int_equal(reset_sum + s.exact_sum, sum);
+	near_histogram_snapshot_free(&s);
+	near_histogram_destroy(&shared_histogram);
+}
+
+static void record_in_region(unsigned number)
+{
+	struct near_region r;
+	struct near_histogram h;
+
+	CHECK(near_region_open(&r, path, &(struct near_region_options){.flags = NEAR_CREATE}) == 0);
+	CHECK(near_histogram_open(&h, &r, "latency", "op=\"get\"", NULL) == 0);
+	for (unsigned i = 0; i < records; i++)
+		near_histogram_record(&h, i);
+	near_histogram_destroy(&h);
+	near_region_close(&r);
+}
+
+static void processes_share_one_in_a_region(void **state)
+{
+	struct near_histogram_options other = {.precision = 4};
+	struct near_region r;
+	struct near_histogram h;
+	struct near_histogram_snapshot s;
+	pid_t children[4];
+
+	records = unit_scale(10000);
+	for (unsigned i = 0; i < LENGTH(children); i++) {
+		children[i] = unit_fork_here();
+		if (children[i] == 0) {
+			if (i == 0)
+				play_dead();
+			record_in_region(i);
+			_exit(0);
+		}
+	}
+	for (unsigned i = 0; i < LENGTH(children); i++)
+		assert_int_equal(unit_wait(children[i], NULL), 0);
+	assert_int_equal(near_region_open(&r, path, NULL), 0);
+	assert_int_equal(near_histogram_open(&h, &r, "latency", "op=\"get\"", &other), -EEXIST);
+	assert_int_equal(near_histogram_open(&h, &r, "latency", "op=\"get\"", NULL), 0);
+	assert_int_equal(near_histogram_reset(&h, &s), 0);
+	assert_int_equal(s.count, LENGTH(children) * records);
+	assert_int_equal(s.counts[7], records > 7 ? LENGTH(children) : 0);
+	near_histogram_snapshot_free(&s);
+	s = taken(&h);
+	assert_int_equal(s.count, 0);
+	near_histogram_snapshot_free(&s);
+	near_region_close(&r);
+}
+
+/* A descriptor for reading alone: what nearcpu stats has. */
+static void a_reader_sees_what_a_region_holds(void **state)
+{
+	struct near_histogram_options options = {.precision = 3, .exact_sum = true, .max = 100};
+	struct near_region writers, readers;
+	struct near_histogram h, seen;
+	struct near_histogram_snapshot s;
+	int fd;
+
+	assert_int_equal(near_region_open(&writers, path, &defaults), 0);
+	assert_int_equal(near_histogram_open(&h, &writers, "sizes", NULL, &options), 0);
+	near_histogram_record_n(&h, 90, 3);
+	near_histogram_record(&h, 1000);
+	fd = open(path, O_RDONLY);
+	assert_int_equal(near_region_open_fd(&readers, fd), 0);
+	close(fd);
+	near_histogram_record(&h, 1);
+	assert_int_equal(near_histogram_open(&seen, &readers, "sizes", NULL, &options), 0);
+	s = taken(&seen);
+	assert_int_equal(s.count, 4);
+	assert_int_equal(s.exact_sum, 1270);
+	assert_int_equal(s.counts[s.buckets - 1], 1);
+	near_histogram_snapshot_free(&s);
+	near_region_close(&readers);
+	s = taken(&h);
+	assert_int_equal(s.count, 5);
+	near_histogram_snapshot_free(&s);
+	near_region_close(&writers);
+}
+
+static void a_forked_child_has_its_own(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){0});
+	struct near_histogram_snapshot s;
+
+	near_histogram_record(&h, 5);
+	IN_CHILD() {
+		near_histogram_record(&h, 5);
+		CHECK(near_histogram_reset(&h, &s) == 0);
+		CHECK(s.count == 2 && s.counts[5] == 2);
+		near_histogram_snapshot_free(&s);
+	}
+	s = taken(&h);
+	assert_int_equal(s.count, 1);
+	near_histogram_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+/* ---- signal handlers ---- */
+
+static struct near_histogram interrupted[2]; /* the second one in a region */
+static volatile uint64_t in_handler;
+
+static void record_in_handler(int signal)
+{
+	near_histogram_record(&interrupted[0], 5000);
+	near_histogram_record(&interrupted[1], 5000);
+	in_handler++;
+}
+
+/* The first records of all are those of a handler. */
+static void handlers_may_record(void **state)
+{
+	struct near_histogram_options options = {.exact_sum = true};
+	unsigned n = unit_scale(300000), raised = unit_scale(1000);
+	struct near_histogram_snapshot s;
+	struct near_region r;
+
+	interrupted[0] = made(options);
+	assert_int_equal(near_region_open(&r, NULL, &defaults), 0);
+	assert_int_equal(near_histogram_open(&interrupted[1], &r, "h", NULL, &options), 0);
+	unit_on_signal(SIGALRM, record_in_handler);
+	raise(SIGALRM);
+	unit_timer(100, record_in_handler);
+	for (unsigned i = 0; i < n + raised; i++) {
+		near_histogram_record(&interrupted[i % 2], 3);
+		if (i < raised)
+			raise(SIGALRM);
+	}
+	unit_timer(0, NULL);
+	assert_true(in_handler > raised);
+	for (unsigned i = 0; i < 2; i++) {
+		s = taken(&interrupted[i]);
+		assert_int_equal(s.count, in_handler + (n + raised + 1 - i) / 2);
+		assert_int_equal(s.exact_sum, in_handler * 5000 + (n + raised + 1 - i) / 2 * 3);
+		near_histogram_snapshot_free(&s);
+		near_histogram_destroy(&interrupted[i]);
+	}
+	near_region_close(&r);
+}
+
+/* A thread with sequences, and one without, of each kind of histogram. */
+static void record_slowly(unsigned dead)
+{
+	struct near_histogram_snapshot s;
+
+	if (dead)
+		play_dead();
+	for (unsigned sum = 0; sum < 2; sum++) {
+		struct near_histogram_options options = {.exact_sum = sum, .max = 1000};
+		struct near_histogram h[2] = {made(options)};
+		struct near_region r;
+
+		CHECK(near_region_open(&r, NULL, &defaults) == 0);
+		CHECK(near_histogram_open(&h[1], &r, "h", NULL, &options) == 0);
+		for (unsigned i = 0; i < 2; i++) {
+			near_histogram_record_n(&h[i], 10, 2);
+			near_histogram_record_n(&h[i], 2000, 3);
+			CHECK(near_histogram_reset(&h[i], &s) == 0);
+			CHECK(s.count == 5 && s.counts[10] == 2 && s.counts[s.buckets - 1] == 3);
+			CHECK(!sum || s.exact_sum == 6020);
+			near_histogram_snapshot_free(&s);
+			CHECK(near_histogram_read(&h[i], &s) == 0);
+			CHECK(s.count == 0 && s.exact_sum == 0);
+			near_histogram_snapshot_free(&s);
+			near_histogram_destroy(&h[i]);
+		}
+		near_region_close(&r);
+	}
+}
+
+static void all_ways_of_recording_count(void **state)
+{
+	team_run(2, record_slowly);
+}
+
+REGION_MAIN(buckets_are_complete, greater_values_have_a_bucket,
+	    zero_and_the_greatest_number_are_values, bad_options_are_refused,
+	    percentiles_have_the_stated_rank, the_last_of_many_values_is_found,
+	    an_exact_sum_has_all_its_bits, percentiles_are_those_of_the_values,
+	    an_empty_histogram_has_no_values, a_merge_adds, a_merge_keeps_what_is_above_the_maximum,
+	    text_and_json_have_their_form, resets_lose_nothing, processes_share_one_in_a_region,
+	    a_reader_sees_what_a_region_holds, a_forked_child_has_its_own, handlers_may_record,
+	    all_ways_of_recording_count)

@@ -16,9 +16,9 @@ static inline struct near_histogram made(struct near_histogram_options o)
 	return h;
 }
 
-static inline struct near_snapshot taken(const struct near_histogram *h)
+static inline struct near_histogram_snapshot taken(const struct near_histogram *h)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	assert_int_equal(near_histogram_read(h, &s), 0);
 	return s;

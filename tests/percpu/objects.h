@@ -20,8 +20,13 @@ static inline int leave_slot(void **state)
 static inline void *allocate(size_t size, size_t align)
 {
 	void *p = NULL;
+	int r;
 
-	KEEPS_ERRNO(CHECK(near_percpu_alloc(&p, size, align) == 0));
+	KEEPS_ERRNO(r = near_percpu_alloc(size, align, &p));
+	/* 32 bits of addresses have no room for an arena of each size, for so many CPUs. */
+	if (sizeof(p) == 4 && r == -ENOMEM)
+		_exit(77);
+	CHECK(r == 0);
 	CHECK(p);
 	return p;
 }
@@ -46,6 +51,25 @@ static inline void check_and_free(void *p, int64_t expected)
 {
 	CHECK(sum(p) == expected);
 	release(p);
+}
+
+static inline unsigned long page_size(void)
+{
+	return (unsigned long)sysconf(_SC_PAGESIZE);
+}
+
+/* Pages of slot `slot` of p's arena that are there. */
+static inline unsigned resident(const void *p, unsigned slot)
+{
+	char *base = near_percpu_at((void *)((uintptr_t)p & ~NEAR__ARENA_MASK), slot);
+	static unsigned char pages[4096];
+	size_t n = MIB / page_size();
+	unsigned count = 0;
+
+	CHECK(n <= sizeof(pages) && mincore(base, MIB, pages) == 0);
+	for (size_t i = 0; i < n; i++)
+		count += pages[i] & 1;
+	return count;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages of 4, 16 and 64 KiB: memory of slots, pools and id spaces is whole; the files of regions
  * are the same, and a system reads those of another. */
-#include "regions.h"
+#include "region/regions.h"
 
 #include <fcntl.h>
 #include <nearcpu/idspace.h>
@@ -9,7 +9,7 @@
 #include <nearcpu/shared_ids.h>
 
 #include "pages.h"
-#include "percpu/region.h"
+#include "region/region.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -35,13 +35,15 @@ static bool has_only(const char *p, char c, size_t n)
 	return true;
 }
 
-/* Above 64 KiB copies are given back to the system when they are freed. */
+/* Above 64 KiB copies are given back to the system when they are freed. The thread stays on one
+ * CPU: which fallback copy it gets depends on that. */
 static void neighbours_of_a_freed_object_stay(size_t size)
 {
 	char *all[OBJECTS];
 
+	CHECK(unit_pin(0, NULL));
 	for (unsigned i = 0; i < OBJECTS; i++) {
-		CHECK(near_percpu_alloc((void **)&all[i], size, 8) == 0);
+		CHECK(near_percpu_alloc(size, 8, (void **)&all[i]) == 0);
 		CHECK(has_only(near_percpu_fallback(all[i]), 0, size));
 		memset(near_percpu_fallback(all[i]), 'a' + (int)i, size);
 	}
@@ -51,6 +53,7 @@ static void neighbours_of_a_freed_object_stay(size_t size)
 		CHECK(has_only(near_percpu_fallback(all[i]), 'a' + (char)i, size));
 		near_percpu_free(all[i]);
 	}
+	unit_unpin();
 }
 
 static void percpu_memory(void **state)
@@ -68,7 +71,7 @@ static void use_ids(size_t size)
 	char *data;
 
 	CHECK(near_idspace_init(&s, &options) == 0);
-	CHECK(near_idspace_alloc(&s, (void **)&data, size, 8) == 0);
+	CHECK(near_idspace_alloc(&s, size, 8, (void **)&data) == 0);
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		int id = near_idspace_acquire(&s, &w[i]);
 
@@ -93,12 +96,12 @@ static void id_spaces(void **state)
 /* So many that chunks become free and are used again. */
 static void use_pool(size_t size)
 {
-	const struct near_pool_options options = {.size = size, .cap = 1};
+	const struct near_pool_options options = {.max_idle = 1};
 	unsigned n = (unsigned)(MIB / size) + 1;
 	struct near_pool pool;
 	void **all = calloc(n, sizeof(*all));
 
-	CHECK(near_pool_init(&pool, &options) == 0);
+	CHECK(near_pool_init(&pool, size, &options) == 0);
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < n; i++) {
 			CHECK((all[i] = near_pool_get(&pool)));
@@ -134,23 +137,24 @@ static void region_path(char *file, size_t size, unsigned i)
 static void define_all(struct near_region *r, struct near_region_object *o,
 		       struct near_shared_ids *ids)
 {
-	const uint32_t sparse = NEAR_REGION_ONCE | NEAR_REGION_SPARSE;
+	const uint32_t sparse = NEAR_REGION_COMMON | NEAR_REGION_SPARSE;
 
 	o[0] = (struct near_region_object){.name = "copies", .kind = 256, .size = 5000};
 	o[1] = (struct near_region_object){
-		.name = "once", .kind = 256, .size = 5000, .flags = NEAR_REGION_ONCE};
+		.name = "once", .kind = 256, .size = 5000, .flags = NEAR_REGION_COMMON};
 	o[2] = (struct near_region_object){
 		.name = "sparse", .kind = 256, .size = 50000, .flags = sparse};
 	for (unsigned i = 0; i < 3; i++)
-		CHECK(near_region_define(r, &o[i]) == 0);
-	CHECK(near_region_allocate(r, &o[2], 4096, 40000) == 0);
-	CHECK(near_shared_ids_open(ids, r, "ids",
+		CHECK(near_region_open_object(r, &o[i]) == 0);
+	CHECK(near_region_populate(r, &o[2], 4096, 40000) == 0);
+	CHECK(near_shared_ids_open(ids, r, "ids", NULL,
 				   &(struct near_shared_ids_options){.ids = 8, .size = 100}) == 0);
 }
 
 static void write_region(unsigned i)
 {
-	const struct near_region_options options = {.size = 8000, .once = MIB};
+	const struct near_region_options options = {
+		.flags = NEAR_CREATE, .size = 8000, .common_size = MIB};
 	struct near_region_object o[3];
 	struct near_shared_ids ids;
 	struct near_worker w = {0};
@@ -161,8 +165,8 @@ static void write_region(unsigned i)
 	region_path(file, sizeof(file), i);
 	CHECK(near_region_open(&r, file, &options) == 0);
 	define_all(&r, o, &ids);
-	memset(near_region_once(&r, o[1].offset), 'o', 5000);
-	memset(near_region_once(&r, o[2].offset) + 4096, 's', 40000);
+	memset(near_region_common(&r, o[1].offset), 'o', 5000);
+	memset(near_region_common(&r, o[2].offset) + 4096, 's', 40000);
 	id = near_shared_ids_acquire(&ids, &w);
 	CHECK(id == 0);
 	memset(near_shared_ids_data(&ids, id), 'i', 100);
@@ -181,8 +185,8 @@ static void read_region(unsigned i)
 	region_path(file, sizeof(file), i);
 	CHECK(near_region_open(&r, file, NULL) == 0);
 	define_all(&r, o, &ids);
-	CHECK(has_only((char *)near_region_once(&r, o[1].offset), 'o', 5000));
-	CHECK(has_only((char *)near_region_once(&r, o[2].offset) + 4096, 's', 40000));
+	CHECK(has_only((char *)near_region_common(&r, o[1].offset), 'o', 5000));
+	CHECK(has_only((char *)near_region_common(&r, o[2].offset) + 4096, 's', 40000));
 	CHECK(has_only(near_shared_ids_data(&ids, 0), 'i', 100));
 	near_shared_ids_close(&ids);
 	near_region_close(&r);

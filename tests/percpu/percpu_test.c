@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in
- * use, misuse. percpu_more_test.c has threads, children and memory. */
+ * use and have pages, misuse. percpu_threads_test.c has threads, children and a million objects. */
 #include "objects.h"
 
 #include "filter.h"
@@ -32,7 +32,7 @@ static void bad_requests_have_their_errors(void **state)
 	for (size_t i = 0; i < LENGTH(table); i++) {
 		void *p = &p;
 
-		KEEPS_ERRNO(assert_int_equal(near_percpu_alloc(&p, table[i].size, table[i].align),
+		KEEPS_ERRNO(assert_int_equal(near_percpu_alloc(table[i].size, table[i].align, &p),
 					     -table[i].error));
 		assert_ptr_equal(p, &p);
 	}
@@ -222,7 +222,101 @@ UNIT_CHILD(an_add_never_fails, unit_emulated())
 		KEEPS_ERRNO(add(p, 3));
 	CHECK(sum(p) == 300);
 	/* A class that has no arena. */
-	KEEPS_ERRNO(CHECK(near_percpu_alloc(&p, 5000, 8) == -ENOMEM));
+	KEEPS_ERRNO(CHECK(near_percpu_alloc(5000, 8, &p) == -ENOMEM));
+}
+
+/* ---- pages ---- */
+
+/* Reads pages that nobody wrote, so that the walk itself must not take any. */
+static void only_slots_in_use_have_pages(void **state)
+{
+	static const unsigned used[] = {0, 3, 64, 129};
+	unsigned n_used = 0;
+	void *p[100];
+
+	for (unsigned i = 0; i < LENGTH(p); i++)
+		p[i] = allocate(160, 8); /* a class of its own */
+	for (unsigned k = 0; k < LENGTH(used); k++) {
+		slots_enter(used[k]);
+		for (unsigned i = 0; i < LENGTH(p); i++)
+			add(p[i], 1);
+	}
+	slots_leave();
+	for (unsigned i = 0; i < LENGTH(p); i++)
+		assert_int_equal(sum(p[i]), LENGTH(used));
+	for (unsigned i = 50; i < LENGTH(p); i++)
+		release(p[i]);
+	for (unsigned slot = 0; slot < near_slots() + 1 + near_cpus(); slot++) {
+		unsigned pages = resident(p[0], slot), next = slot;
+
+		if (near_percpu_next(p[0], &next) && next == slot) {
+			assert_in_range(pages, 1, 1 + 101 * 192 / page_size() + 1);
+			n_used++;
+		} else if (slot != near_slots()) {
+			assert_int_equal(pages, 0);
+		} else {
+			/* The slot that is never open: its state word was read. */
+			assert_true(pages <= 1);
+		}
+	}
+	assert_in_range(n_used, LENGTH(used), LENGTH(used) + 1);
+	for (unsigned i = 0; i < 50; i++)
+		release(p[i]);
+}
+
+/* Large objects give their pages back; the next owner finds zeros. */
+static void freed_large_objects_leave_no_pages(void **state)
+{
+	void *p = allocate(256 << 10, 8);
+	unsigned before;
+
+	slots_enter(7);
+	memset(near_percpu_fallback(p), 1, 256 << 10);
+	before = resident(p, near_slots() + 1 + 7);
+	assert_true(before >= (256 << 10) / page_size());
+	release(p);
+	assert_true(resident(p, near_slots() + 1 + 7) <= before - (256 << 10) / page_size());
+}
+
+/* The VmFlags of the mapping that an address is in, from /proc/self/smaps. */
+static bool flags_of(const void *address, char *flags, size_t size)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long from, to;
+	bool inside = false, found = false;
+	char line[512];
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+		found = inside && strncmp(line, "VmFlags:", 8) == 0;
+		if (found)
+			snprintf(flags, size, "%s ", line);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void pages_are_never_huge(void **state)
+{
+	void *p = allocate(24, 8), *slot;
+	char flags[520];
+
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) || unit_emulated())
+		skip();
+	slots_enter(2);
+	add(p, 1);
+	slot = near_percpu_at(p, near__thread_live() ? 2 : near_slots() + 3);
+	slots_leave();
+	if (!flags_of(slot, flags, sizeof(flags)))
+		skip();
+	assert_non_null(strstr(flags, " nh "));
+	assert_non_null(strstr(flags, " wr "));
+	assert_true(flags_of(near_percpu_at(p, near_slots()), flags, sizeof(flags)));
+	assert_non_null(strstr(flags, " nh "));
+	assert_null(strstr(flags, " wr "));
+	release(p);
 }
 
 /* ---- misuse ---- */
@@ -274,8 +368,11 @@ static void memory_of_others_is_refused(void **state)
 	free(memory);
 }
 
-UNIT_MAIN_EACH(NULL, leave_slot, bad_requests_have_their_errors, slots_in_use_are_found,
-	       an_add_never_fails, objects_are_aligned_in_every_slot, objects_do_not_overlap,
-	       copies_are_zero, a_fallback_copy_is_there_for_each_cpu,
-	       a_slot_out_of_range_is_not_used, bad_frees_stop_the_program,
+/* The first ones need size classes that no other test has used. After a slot out of range the
+ * thread is not live any more. */
+UNIT_MAIN_EACH(NULL, leave_slot, only_slots_in_use_have_pages, slots_in_use_are_found,
+	       bad_requests_have_their_errors, an_add_never_fails,
+	       objects_are_aligned_in_every_slot, objects_do_not_overlap, copies_are_zero,
+	       a_fallback_copy_is_there_for_each_cpu, freed_large_objects_leave_no_pages,
+	       pages_are_never_huge, a_slot_out_of_range_is_not_used, bad_frees_stop_the_program,
 	       memory_of_others_is_refused)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount, step by step: where references are counted, kill and revive, the release callback,
- * misuse. refcount_more_test.c has threads. */
+ * misuse. refcount_threads_test.c has threads. */
 #include <nearcpu/refcount.h>
 
 #include "slots.h"

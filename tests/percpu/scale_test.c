@@ -7,10 +7,10 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/rseq.h>
 
-#include "ground/block.h"
-#include "percpu/internal.h"
+#include "base/block.h"
+#include "percpu/percpu.h"
 #include "proc.h"
-#include "ground/topology.h"
+#include "base/topology.h"
 
 #define PAGE 4096u
 #define HEADER (64u << 10)

@@ -4,7 +4,7 @@
 
 #include <nearcpu/seq.h>
 
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 #if NEAR__HAS_SEQ
 

@@ -8,7 +8,7 @@
 
 #include <nearcpu/percpu.h>
 
-#include "percpu/internal.h"
+#include "percpu/percpu.h"
 
 #if NEAR__HAS_SEQ
 
@@ -19,7 +19,7 @@ static int set_up(void **state)
 {
 	void *p;
 
-	CHECK(near_percpu_alloc(&p, 64, 64) == 0);
+	CHECK(near_percpu_alloc(64, 64, &p) == 0);
 	slotted = p;
 	if (!near__thread_live()) {
 		near__self.area = &pretended;

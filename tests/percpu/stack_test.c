@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_stack, step by step: the order in a slot, lists taken from other slots, how often other CPUs
- * are interrupted. stack_more_test.c has threads. The program is linked with --wrap=near__fence and
- * --wrap=clock_gettime. */
+ * are interrupted. stack_threads_test.c has threads. The program is linked with --wrap=near__fence
+ * and --wrap=clock_gettime. */
 #include <nearcpu/stack.h>
 
 #include "slots.h"

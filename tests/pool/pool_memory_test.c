@@ -4,42 +4,42 @@
 
 #include "pool/pool.h"
 
-static int init(struct near_pool_options o)
+static int init(size_t size, struct near_pool_options o)
 {
 	static struct near_pool pool;
 	int r;
 
-	KEEPS_ERRNO(r = near_pool_init(&pool, &o));
+	KEEPS_ERRNO(r = near_pool_init(&pool, size, &o));
 	if (r == 0)
 		near_pool_destroy(&pool);
 	return r;
 }
 
-#define INIT(...) init((struct near_pool_options){__VA_ARGS__})
+#define INIT(size, ...) init(size, (struct near_pool_options){__VA_ARGS__})
 
 static void bad_options_are_refused(void **state)
 {
-	assert_int_equal(INIT(.size = 0), -EINVAL);
-	assert_int_equal(INIT(.size = 8, .align = 3), -EINVAL);
-	assert_int_equal(INIT(.size = 8, .align = 24), -EINVAL);
-	assert_int_equal(INIT(.size = 8, .align = 2 * NEAR_POOL_MAX_ALIGN), -E2BIG);
-	assert_int_equal(INIT(.size = NEAR_POOL_MAX_SIZE + 1), -E2BIG);
-	assert_int_equal(INIT(.size = SIZE_MAX), -E2BIG);
-	assert_int_equal(INIT(.size = 8, .batch = NEAR_POOL_MAX_BATCH + 1), -E2BIG);
-	assert_int_equal(INIT(.size = 8, .most = SIZE_MAX), -E2BIG);
-	assert_int_equal(INIT(.size = 8, .cap = SIZE_MAX, .most = 100), 0);
-	assert_int_equal(INIT(.size = 8, .batch = NEAR_POOL_MAX_BATCH, .cap = 1 << 20), 0);
-	assert_int_equal(INIT(.size = NEAR_POOL_MAX_SIZE, .align = NEAR_POOL_MAX_ALIGN), 0);
+	assert_int_equal(INIT(0, 0), -EINVAL);
+	assert_int_equal(INIT(8, .align = 3), -EINVAL);
+	assert_int_equal(INIT(8, .align = 24), -EINVAL);
+	assert_int_equal(INIT(8, .align = 2 * NEAR_POOL_MAX_ALIGN), -E2BIG);
+	assert_int_equal(INIT(NEAR_POOL_MAX_SIZE + 1, 0), -E2BIG);
+	assert_int_equal(INIT(SIZE_MAX, 0), -E2BIG);
+	assert_int_equal(INIT(8, .batch = NEAR_POOL_MAX_BATCH + 1), -E2BIG);
+	assert_int_equal(INIT(8, .max_objects = SIZE_MAX), -E2BIG);
+	assert_int_equal(INIT(8, .max_idle = SIZE_MAX, .max_objects = 100), 0);
+	assert_int_equal(INIT(8, .batch = NEAR_POOL_MAX_BATCH, .max_idle = 1 << 20), 0);
+	assert_int_equal(INIT(NEAR_POOL_MAX_SIZE, .align = NEAR_POOL_MAX_ALIGN), 0);
 }
 
 /* Objects overlap neither each other nor anything else, and are aligned. */
 static void use_sizes(size_t size, size_t align)
 {
-	struct near_pool_options o = {.size = size, .align = align, .most = 1000};
+	struct near_pool_options o = {.align = align, .max_objects = 1000};
 	struct near_pool pool;
 	unsigned char *p[40];
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
+	assert_int_equal(near_pool_init(&pool, size, &o), 0);
 	assert_in_range(pool_now(&pool).stride, size, size + (align < 8 ? 8 : align));
 	for (unsigned i = 0; i < LENGTH(p); i++) {
 		p[i] = near_pool_get(&pool);
@@ -67,21 +67,16 @@ static void sizes_and_alignments(void **state)
 /* Any number of objects, of which idle ones in other slots are found; then no more. */
 static void the_most_objects(void **state)
 {
-	struct near_pool_options o = {.size = 1000, .most = 200};
+	struct near_pool_options o = {.max_objects = 200};
 	struct near_pool pool;
 	void *p[300];
 	unsigned n = 0;
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
-	errno = UNIT_ERRNO;
-	while (n < LENGTH(p) && (p[n] = near_pool_get(&pool)))
-		n++;
+	assert_int_equal(near_pool_init(&pool, 1000, &o), 0);
+	KEEPS_ERRNO(while (n < LENGTH(p) && (p[n] = near_pool_get(&pool))) n++);
 	assert_in_range(n, 200, 264);
-	assert_int_equal(errno, ENOMEM);
 	assert_int_equal(near_pool_get_many(&pool, p, 0), 0);
-	errno = 0;
-	assert_int_equal(near_pool_get_many(&pool, &p[n], 3), 0);
-	assert_int_equal(errno, ENOMEM);
+	KEEPS_ERRNO(assert_int_equal(near_pool_get_many(&pool, &p[n], 3), 0));
 	near_pool_put_many(&pool, p, n);
 	near_pool_drain(&pool);
 	assert_int_equal(near_pool_get_many(&pool, p, n), n);
@@ -91,16 +86,15 @@ static void the_most_objects(void **state)
 
 static void a_constructor_may_fail(void **state)
 {
-	struct things all = {.error = ENFILE};
-	struct near_pool_options o = {THINGS(&all), .most = THINGS_MOST};
+	struct things all = {.error = -ENFILE};
+	struct near_pool_options o = {THINGS(&all), .max_objects = THINGS_MOST};
 	struct near_pool pool;
 	void *p;
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
-	errno = 0;
-	assert_null(near_pool_get(&pool));
-	assert_int_equal(errno, ENFILE);
-	assert_int_equal(near_pool_get_many(&pool, &p, 1), 0);
+	assert_int_equal(near_pool_init(&pool, sizeof(struct thing), &o), 0);
+	KEEPS_ERRNO(assert_null(near_pool_get(&pool)));
+	KEEPS_ERRNO(assert_int_equal(near_pool_get_many(&pool, &p, 1), 0));
+	assert_int_equal(near_pool_get_until(&pool, &p, CLOCK_MONOTONIC, NULL, NULL), -ENFILE);
 	assert_int_equal(pool_now(&pool).objects, 0);
 	all.error = 0;
 	thing_put(&pool, thing_get(&pool));
@@ -126,14 +120,14 @@ static void objects_of_objects(void **state)
 {
 	for (unsigned i = 0; i < 20; i++) {
 		struct near_pool pool;
-		struct near_pool_options o = {.size = 100, .most = THINGS_MOST};
+		struct near_pool_options o = {.max_objects = THINGS_MOST};
 		void *p[500];
 
-		assert_int_equal(near_pool_init(&nested, &o), 0);
+		assert_int_equal(near_pool_init(&nested, 100, &o), 0);
 		o.construct = begin_nested;
 		o.destruct = end_nested;
-		o.argument = &nested;
-		assert_int_equal(near_pool_init(&pool, &o), 0);
+		o.arg = &nested;
+		assert_int_equal(near_pool_init(&pool, 100, &o), 0);
 		assert_int_equal(near_pool_get_many(&pool, p, LENGTH(p)), LENGTH(p));
 		near_pool_put_many(&pool, p, LENGTH(p));
 		near_pool_destroy(&pool);
@@ -145,14 +139,14 @@ static void objects_of_objects(void **state)
 /* Pages that the system took back are read as zeros. */
 static void memory_goes_back(void **state)
 {
-	struct near_pool_options o = {.size = 500, .cap = 100};
+	struct near_pool_options o = {.max_idle = 100};
 	static void *p[20000];
 	struct near_pool pool;
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
+	assert_int_equal(near_pool_init(&pool, 500, &o), 0);
 	for (unsigned turn = 0; turn < 3; turn++) {
 		assert_int_equal(near_pool_get_many(&pool, p, LENGTH(p)), LENGTH(p));
-		assert_in_range(pool_now(&pool).memory, LENGTH(p) * o.size, 20 << 20);
+		assert_in_range(pool_now(&pool).memory, LENGTH(p) * 500, 20 << 20);
 		for (unsigned i = 0; i < LENGTH(p); i++)
 			*(unsigned char *)p[i] = 1;
 		near_pool_put_many(&pool, p, LENGTH(p));
@@ -168,22 +162,21 @@ static void memory_goes_back(void **state)
 
 static void status_of_a_newer_and_an_older_caller(void **state)
 {
-	struct near_pool_options o = {.size = 500};
 	struct {
-		struct near_pool_status known;
+		struct near_pool_stats known;
 		uint64_t later;
 	} s = {.later = 5};
 	struct near_pool pool;
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
-	assert_int_equal(near_pool_status(&pool, &s.known, 0), -EINVAL);
-	assert_int_equal(near_pool_status(&pool, &s.known, sizeof(s)), 0);
+	assert_int_equal(near_pool_init(&pool, 500, NULL), 0);
+	assert_int_equal(near_pool_stats(&pool, &s.known, 0), -EINVAL);
+	assert_int_equal(near_pool_stats(&pool, &s.known, sizeof(s)), 0);
 	assert_int_equal(s.later, 0);
 	assert_int_equal(s.known.stride, 512);
 	assert_int_equal(s.known.batch, 16384 / 500);
-	s.known.cap = 77;
-	assert_int_equal(near_pool_status(&pool, &s.known, sizeof(size_t)), 0);
-	assert_int_equal(s.known.cap, 77);
+	s.known.max_idle = 77;
+	assert_int_equal(near_pool_stats(&pool, &s.known, sizeof(size_t)), 0);
+	assert_int_equal(s.known.max_idle, 77);
 	near_pool_destroy(&pool);
 }
 
@@ -192,11 +185,11 @@ static void status_of_a_newer_and_an_older_caller(void **state)
 /* The lists of memory are not in that memory. */
 static void writes_after_destruction_harm_no_list(void **state)
 {
-	struct near_pool_options o = {.size = 24, .cap = 1};
+	struct near_pool_options o = {.max_idle = 1};
 	struct near_pool pool;
 	uint64_t *p[100];
 
-	assert_int_equal(near_pool_init(&pool, &o), 0);
+	assert_int_equal(near_pool_init(&pool, 24, &o), 0);
 	for (unsigned turn = 0; turn < 3; turn++) {
 		assert_int_equal(near_pool_get_many(&pool, (void **)p, LENGTH(p)), LENGTH(p));
 		for (unsigned i = 0; i < LENGTH(p); i++)
@@ -205,7 +198,7 @@ static void writes_after_destruction_harm_no_list(void **state)
 			assert_int_equal(p[i][0], i);
 		near_pool_put_many(&pool, (void **)p, LENGTH(p) - 1);
 		for (unsigned i = 0; i < LENGTH(p) - 1; i++)
-			memset(p[i], 0xff, o.size);
+			memset(p[i], 0xff, 24);
 		near_pool_put(&pool, p[LENGTH(p) - 1]);
 	}
 	near_pool_destroy(&pool);
@@ -213,11 +206,10 @@ static void writes_after_destruction_harm_no_list(void **state)
 
 static void put_elsewhere(void *address)
 {
-	struct near_pool_options o = {.size = 24};
 	struct near_pool pool, other;
 	void *p;
 
-	CHECK(near_pool_init(&pool, &o) == 0 && near_pool_init(&other, &o) == 0);
+	CHECK(near_pool_init(&pool, 24, NULL) == 0 && near_pool_init(&other, 24, NULL) == 0);
 	p = near_pool_get(&pool);
 	near_pool_put(&other, address ? address : p);
 }
@@ -225,11 +217,10 @@ static void put_elsewhere(void *address)
 /* With pool_check:1. */
 static void init_checked(struct near_pool *pool)
 {
-	struct near_pool_options o = {.size = 24};
 
 	near_slots();
 	near__process.conf.pool_check = 1;
-	CHECK(near_pool_init(pool, &o) == 0);
+	CHECK(near_pool_init(pool, 24, NULL) == 0);
 }
 
 static void put_twice(void *early)
@@ -276,7 +267,7 @@ static void misuse_stops_the_program(void **state)
 	unit_dies(destroy_early, NULL, "near_pool_destroy: an object is in use");
 }
 
-UNIT_TEST(pools_without_number, for (unsigned i = 0; i < 40; i++) INIT(.size = 64 + i % 7))
+UNIT_TEST(pools_without_number, for (unsigned i = 0; i < 40; i++) INIT(64 + i % 7, 0))
 
 UNIT_MAIN(bad_options_are_refused, sizes_and_alignments, the_most_objects, a_constructor_may_fail,
 	  objects_of_objects, memory_goes_back, status_of_a_newer_and_an_older_caller,

@@ -18,12 +18,12 @@ static struct thing *held[MANY];
 
 static void make(size_t cap, unsigned batch, size_t most)
 {
-	const struct near_pool_options o = {THINGS(&all), .cap = cap, .batch = batch,
-					    .most = most ? most : THINGS_MOST};
+	const struct near_pool_options o = {THINGS(&all), .max_idle = cap, .batch = batch,
+					    .max_objects = most ? most : THINGS_MOST};
 
 	memset(&all, 0, sizeof(all));
 	memset(&pool, 0x5a, sizeof(pool));
-	KEEPS_ERRNO(assert_int_equal(near_pool_init(&pool, &o), 0));
+	KEEPS_ERRNO(assert_int_equal(near_pool_init(&pool, sizeof(struct thing), &o), 0));
 	fences_made();
 }
 

@@ -5,7 +5,7 @@
 
 #include "pool/pool.h"
 
-#include <nearcpu/torture.h>
+#include "tortured.h"
 
 #define OBJECTS 400u
 
@@ -36,7 +36,8 @@ static void take_from_setup(uint64_t *to, unsigned n)
 static void setup(void *state)
 {
 	const struct state *s = state;
-	const struct near_pool_options o = {THINGS(&all), .batch = 20, .cap = 160 * near_slots()};
+	const struct near_pool_options o = {THINGS(&all), .batch = 20,
+					    .max_idle = 160 * near_slots()};
 	struct near__pool *p;
 	struct near__pool_slot *own;
 
@@ -44,7 +45,7 @@ static void setup(void *state)
 		near_pool_destroy(&pool);
 	memset(&all, 0, sizeof(all));
 	n_held = n_closed = 0;
-	if (near_pool_init(&pool, &o))
+	if (near_pool_init(&pool, sizeof(struct thing), &o))
 		abort();
 	p = pool.rest;
 	while (n_held < OBJECTS)
@@ -197,13 +198,10 @@ static void torture(void (*run)(void *), struct state state, unsigned sequences)
 		.slot = state.unused ? NULL : slot,
 		.arg = &state,
 	};
-	struct near_torture_result r;
 
 	if (!near__thread_live())
 		skip();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
-	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
-	assert_true(r.sequences >= sequences);
+	expect_tortured(&t, sequences);
 }
 
 #define TORTURE(name, run, sequences, ...)                                                         \

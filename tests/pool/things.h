@@ -6,7 +6,7 @@
 
 #include <nearcpu/pool.h>
 
-#include "percpu/internal.h"
+#include "percpu/percpu.h"
 #include "unit.h"
 
 #define THING_LIVES 0x6c69766573u
@@ -47,9 +47,7 @@ static inline void thing_end(void *object, void *arg)
 	__atomic_add_fetch(&all->ended, 1, __ATOMIC_RELAXED);
 }
 
-#define THINGS(all)                                                                                \
-	.size = sizeof(struct thing), .construct = thing_begin, .destruct = thing_end,             \
-	.argument = (all)
+#define THINGS(all) .construct = thing_begin, .destruct = thing_end, .arg = (all)
 #define THINGS_MOST 200000 /* little address space: valgrind describes each page of it */
 
 static inline struct thing *thing_took(struct thing *t)
@@ -77,12 +75,12 @@ static inline void thing_put(struct near_pool *pool, struct thing *t)
 	near_pool_put(pool, thing_gives(t));
 }
 
-static inline struct near_pool_status pool_now(const struct near_pool *pool)
+static inline struct near_pool_stats pool_now(const struct near_pool *pool)
 {
-	struct near_pool_status s;
+	struct near_pool_stats s;
 
 	memset(&s, 0x5a, sizeof(s));
-	CHECK(near_pool_status(pool, &s, sizeof(s)) == 0);
+	CHECK(near_pool_stats(pool, &s, sizeof(s)) == 0);
 	return s;
 }
 

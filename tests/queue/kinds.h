@@ -24,8 +24,6 @@ struct queue_kind {
 			 struct near_cancel *cancel);
 	long (*try_put_many)(void *q, void *const *e, size_t n);
 	long (*try_get_many)(void *q, void **e, size_t n);
-	long (*put_many_until)(void *q, void *const *e, size_t n, int clock,
-			       const struct timespec *deadline, struct near_cancel *cancel);
 	long (*get_many_until)(void *q, void **e, size_t n, int clock,
 			       const struct timespec *deadline, struct near_cancel *cancel);
 	void (*close)(void *q);
@@ -35,7 +33,7 @@ struct queue_kind {
 #define UNTIL_PARAMETERS int clock, const struct timespec *deadline, struct near_cancel *cancel
 #define QUEUE_KIND(type, the_init, the_destroy, the_try_put, the_try_get, the_put, the_get,        \
 		   the_put_until, the_get_until, the_try_put_many, the_try_get_many,               \
-		   the_put_many_until, the_get_many_until, the_close, the_count)                   \
+		   the_get_many_until, the_close, the_count)                                       \
 	static int type##_init(void *q, size_t n)                                                  \
 	{                                                                                          \
 		return the_init(q, n);                                                             \
@@ -76,10 +74,6 @@ struct queue_kind {
 	{                                                                                          \
 		return the_try_get_many(q, e, n);                                                  \
 	}                                                                                          \
-	static long type##_put_many_until(void *q, void *const *e, size_t n, UNTIL_PARAMETERS)     \
-	{                                                                                          \
-		return the_put_many_until(q, e, n, clock, deadline, cancel);                       \
-	}                                                                                          \
 	static long type##_get_many_until(void *q, void **e, size_t n, UNTIL_PARAMETERS)           \
 	{                                                                                          \
 		return the_get_many_until(q, e, n, clock, deadline, cancel);                       \
@@ -105,7 +99,6 @@ struct queue_kind {
 		type##_get_until,                                                                  \
 		type##_try_put_many,                                                               \
 		type##_try_get_many,                                                               \
-		type##_put_many_until,                                                             \
 		type##_get_many_until,                                                             \
 		type##_close,                                                                      \
 		type##_count,                                                                      \
@@ -113,12 +106,12 @@ struct queue_kind {
 
 QUEUE_KIND(queue, near_queue_init, near_queue_destroy, near_queue_try_put, near_queue_try_get,
 	   near_queue_put, near_queue_get, near_queue_put_until, near_queue_get_until,
-	   near_queue_try_put_many, near_queue_try_get_many, near_queue_put_many_until,
-	   near_queue_get_many_until, near_queue_close, near_queue_count);
+	   near_queue_try_put_many, near_queue_try_get_many, near_queue_get_many_until,
+	   near_queue_close, near_queue_count);
 QUEUE_KIND(fifo, near_fifo_init, near_fifo_destroy, near_fifo_try_put, near_fifo_try_get,
 	   near_fifo_put, near_fifo_get, near_fifo_put_until, near_fifo_get_until,
-	   near_fifo_try_put_many, near_fifo_try_get_many, near_fifo_put_many_until,
-	   near_fifo_get_many_until, near_fifo_close, near_fifo_count);
+	   near_fifo_try_put_many, near_fifo_try_get_many, near_fifo_get_many_until,
+	   near_fifo_close, near_fifo_count);
 
 static const struct queue_kind *const queue_kinds[] = {&kind_queue, &kind_fifo};
 

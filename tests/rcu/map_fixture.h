@@ -43,11 +43,13 @@ static uint64_t masked_hash(const void *key)
 
 static int make(void **state)
 {
+	const struct near_rcu_map_options small = {.entries = SMALL};
+
 	hash_mask = UINT64_MAX;
 	hash_factor = 1;
 	allocations_left = -1;
-	CHECK(near_rcu_init(&rcu) == 0);
-	KEEPS_ERRNO(CHECK(near_rcu_map_init(&map, &rcu, SMALL, masked_hash, item_is) == 0));
+	CHECK(near_rcu_init(&rcu, NULL) == 0);
+	KEEPS_ERRNO(CHECK(near_rcu_map_init(&map, &rcu, masked_hash, item_is, &small) == 0));
 	return 0;
 }
 
@@ -131,12 +133,12 @@ static inline void expect(uint64_t from, uint64_t to)
 	CHECK(!find_key(to) && !find_key(from - 1));
 }
 
-static struct near_rcu_map_status status(void)
+static struct near_rcu_map_stats status(void)
 {
-	struct near_rcu_map_status s;
+	struct near_rcu_map_stats s;
 
 	memset(&s, 0x5a, sizeof(s));
-	KEEPS_ERRNO(CHECK(near_rcu_map_status(&map, &s, sizeof(s)) == 0));
+	KEEPS_ERRNO(CHECK(near_rcu_map_stats(&map, &s, sizeof(s)) == 0));
 	return s;
 }
 

@@ -12,7 +12,7 @@ static struct rcu_called calls[MANY];
 static int make(void **state)
 {
 	memset(calls, 0, sizeof(calls));
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&d), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&d, NULL), 0));
 	return 0;
 }
 
@@ -30,7 +30,7 @@ static void make_slow(void)
 					   .lazy_interval_us = 3600000000u};
 
 	near_rcu_destroy(&d);
-	assert_int_equal(near_rcu_init_with(&d, &o), 0);
+	assert_int_equal(near_rcu_init(&d, &o), 0);
 }
 
 static void assert_all_ran(unsigned n)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu: a reader that delays a grace period is reported. The program is linked with
- * --wrap=near__now. */
+/* near_rcu: a reader that delays a grace period is reported; a request that comes before the worker
+ * sleeps. The program is linked with --wrap=near__now. */
 #include "rcus.h"
 
-#include "ground/futex.h"
+#include <limits.h>
+
+#include "base/futex.h"
 #include "parking/timeout.h"
 
 static struct near_rcu d;
@@ -13,14 +15,18 @@ static int64_t ahead_ns;
 int64_t __real_near__now(clockid_t clock);
 int64_t __wrap_near__now(clockid_t clock);
 
+static int request_at; /* 1: a batch is requested when the worker next reads the clock */
+
 int64_t __wrap_near__now(clockid_t clock)
 {
+	if (near__rcu_works_for(&d) && request_at && --request_at == 0)
+		near__rcu_request(&d, NEAR__RCU_NOW);
 	return __real_near__now(clock) + __atomic_load_n(&ahead_ns, __ATOMIC_RELAXED);
 }
 
 static int make(void **state)
 {
-	assert_int_equal(near_rcu_init(&d), 0);
+	assert_int_equal(near_rcu_init(&d, NULL), 0);
 	return 0;
 }
 
@@ -42,7 +48,7 @@ static void report_delay(void)
 	usleep(1000);
 	__atomic_store_n(&ahead_ns, INT64_C(10100000000), __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < 20; i++, usleep(500))
-		near__rcu_wake_all(&d.sleeps);
+		near__futex_wake(&d.sleeps, INT_MAX, false);
 }
 
 static void *barrier_run(void *domain)
@@ -93,7 +99,7 @@ static void delay_by_token(void *unused)
 static void delay_by_checked_token(void *unused)
 {
 	near__process.conf.rcu_check = 1; /* as NEAR_CONF=rcu_check:1 */
-	CHECK(near_rcu_init(&d) == 0);
+	CHECK(near_rcu_init(&d, NULL) == 0);
 	delay(false);
 }
 
@@ -164,5 +170,30 @@ static void so_is_that_of_whoever_waits(void **state)
 	wait_run = rcu_synchronize_run;
 }
 
-UNIT_MAIN_EACH(make, destroy, a_delay_is_reported, so_is_that_of_whoever_waits,
-	       all_that_delay_are_reported_and_nobody_else)
+/* ---- the worker ---- */
+
+static bool has_run;
+
+static void run_callback(struct near_rcu_head *head)
+{
+	__atomic_store_n(&has_run, true, __ATOMIC_RELEASE);
+}
+
+/* The request comes after the worker has found none, and before it sleeps for an hour. */
+static void a_request_before_a_sleep_counts(void **state)
+{
+	const struct near_rcu_options o = {.interval_us = 3600000000u,
+					   .lazy_interval_us = 3600000000u};
+	struct near_rcu_head head;
+
+	near_rcu_destroy(&d);
+	assert_int_equal(near_rcu_init(&d, &o), 0);
+	request_at = 2; /* the first time is that of the end of the sleep */
+	near_rcu_call_lazy(&d, &head, run_callback, 1);
+	while (!__atomic_load_n(&has_run, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	assert_int_equal(request_at, 0);
+}
+
+UNIT_MAIN_EACH(make, destroy, a_request_before_a_sleep_counts, a_delay_is_reported,
+	       so_is_that_of_whoever_waits, all_that_delay_are_reported_and_nobody_else)

@@ -12,7 +12,7 @@ static struct rcu_called calls[MANY];
 static int make(void **state)
 {
 	memset(calls, 0, sizeof(calls));
-	assert_int_equal(near_rcu_init(&d), 0);
+	assert_int_equal(near_rcu_init(&d, NULL), 0);
 	return 0;
 }
 
@@ -297,13 +297,14 @@ static void check_child(void)
 
 static void fork_at_any_moment(void **state)
 {
+	const struct near_rcu_options o = {.interval_us = 20};
 	pthread_t caller, waiter;
 
+	if (unit_emulated()) /* qemu's own locks may stay held in the child */
+		skip();
 	for (unsigned round = 0; round < unit_scale(20); round++) {
-		const struct near_rcu_options o = {.interval_us = 20};
-
 		near_rcu_destroy(&d);
-		assert_int_equal(near_rcu_init_with(&d, &o), 0);
+		assert_int_equal(near_rcu_init(&d, &o), 0);
 		memset(calls, 0, sizeof(calls));
 		memset(phases, 0, sizeof(phases));
 		__atomic_store_n(&ends, false, __ATOMIC_RELAXED);

@@ -187,7 +187,7 @@ static void readers_find_what_stays(void **state)
 	struct near_rcu_list_node *n, *next;
 	pthread_t reader;
 
-	assert_int_equal(near_rcu_init(&rcu), 0);
+	assert_int_equal(near_rcu_init(&rcu, NULL), 0);
 	for (uint64_t i = 0; i < 8; i++)
 		near_rcu_list_insert_last(&list, &make_item(2 * i)->node);
 	ends = false;

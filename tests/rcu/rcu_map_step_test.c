@@ -3,7 +3,7 @@
  * find there, and what another thread that retires tables does. */
 #include "map_fixture.h"
 
-#include <nearcpu/arch/arch.h>
+#include <nearcpu/detail/arch/arch.h>
 #include NEAR__ARCH_TRAP
 
 /* ---- single steps ---- */

@@ -133,8 +133,10 @@ static void check_child(void *arg)
 
 static void run_once(void)
 {
-	assert_int_equal(near_rcu_init(&rcu), 0);
-	assert_int_equal(near_rcu_map_init(&map, &rcu, 10, item_hash, item_is), 0);
+	const struct near_rcu_map_options few = {.entries = 10};
+
+	assert_int_equal(near_rcu_init(&rcu, NULL), 0);
+	assert_int_equal(near_rcu_map_init(&map, &rcu, item_hash, item_is, &few), 0);
 	for (uint64_t key = 0; key < KEYS; key += 2)
 		toggle(key);
 	team_start(&writers, WRITERS, write_some);

@@ -6,8 +6,8 @@ static struct near_rcu d, other;
 
 static int make(void **state)
 {
-	assert_int_equal(near_rcu_init(&d), 0);
-	assert_int_equal(near_rcu_init(&other), 0);
+	assert_int_equal(near_rcu_init(&d, NULL), 0);
+	assert_int_equal(near_rcu_init(&other, NULL), 0);
 	return 0;
 }
 
@@ -41,7 +41,7 @@ static bool is_dying_at(int end, const char *begins)
 static void check_tokens(void)
 {
 	near__process.conf.rcu_check = 1;
-	CHECK(near_rcu_init(&d) == 0 && near_rcu_init(&other) == 0);
+	CHECK(near_rcu_init(&d, NULL) == 0 && near_rcu_init(&other, NULL) == 0);
 }
 
 static void nothing(struct near_rcu_head *head)
@@ -174,7 +174,7 @@ static void the_ninth_domain(void **state)
 		struct near_rcu all[9];
 
 		for (unsigned i = 0; i < 9; i++) {
-			CHECK(near_rcu_init(&all[i]) == 0);
+			CHECK(near_rcu_init(&all[i], NULL) == 0);
 			near_rcu_read_lock(&all[i]);
 			near_rcu_read_unlock(&all[i]);
 		}

@@ -6,6 +6,7 @@
  * it makes a fixed number of rounds. */
 #include "rcus.h"
 
+#include "alarms.h"
 #include "team.h"
 
 #define READERS 3u
@@ -225,16 +226,6 @@ static void on_alarm(int signal)
 	read_some(&random);
 }
 
-/* Signals are for the threads that read and update. */
-static void mask_alarm(int how)
-{
-	sigset_t alarm;
-
-	sigemptyset(&alarm);
-	sigaddset(&alarm, SIGALRM);
-	CHECK(pthread_sigmask(how, &alarm, NULL) == 0);
-}
-
 static void run_one(unsigned me)
 {
 	if (me == READERS + UPDATERS) {
@@ -260,8 +251,9 @@ int main(int argc, char **argv)
 	printf("seed %llu\n", (unsigned long long)seed);
 	unit_pin(0, NULL); /* it must know the CPUs before there are threads */
 	unit_unpin();
+	/* Signals are for the threads that read and update. */
 	mask_alarm(SIG_BLOCK);
-	CHECK(near_rcu_init_with(&d, &o) == 0 && near_rcu_start(&d) == 0);
+	CHECK(near_rcu_init(&d, &o) == 0 && near_rcu_start(&d) == 0);
 	unit_timer(unit_slow() ? 50000 : 1000, on_alarm);
 	updating = UPDATERS;
 	team_run(READERS + UPDATERS + 1, run_one);

@@ -12,8 +12,8 @@ static int make(void **state)
 {
 	memset(&d, 0x5a, sizeof(d));
 	memset(&other, 0x5a, sizeof(other));
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&d), 0));
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&other), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&d, NULL), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&other, NULL), 0));
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static void lazy_waiters_share_a_grace_period(void **state)
 	pthread_t threads[SHARERS];
 
 	near_rcu_destroy(&d);
-	assert_int_equal(near_rcu_init_with(&d, &o), 0);
+	assert_int_equal(near_rcu_init(&d, &o), 0);
 	for (unsigned i = 0; i < SHARERS; i++)
 		threads[i] = unit_start(lazily, NULL);
 	for (unsigned i = 0; i < SHARERS; i++)
@@ -327,18 +327,18 @@ static void options(void **state)
 	struct near_rcu_options o = {.interval_us = UINT32_C(3600000001)};
 	struct near_rcu third;
 
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init_with(&third, &o), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&third, &o), -EINVAL));
 	o = (struct near_rcu_options){.lazy_interval_us = UINT32_C(3600000001)};
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init_with(&third, &o), -EINVAL));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&third, &o), -EINVAL));
 	o = (struct near_rcu_options){.interval_us = UINT32_C(3600000000), .lazy_interval_us = 1};
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init_with(&third, &o), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&third, &o), 0));
 	near_rcu_destroy(&third);
-	KEEPS_ERRNO(assert_int_equal(near_rcu_init_with(&third, NULL), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_init(&third, NULL), 0));
 	near_rcu_destroy(&third);
 }
 
 static struct near_rcu early;
-NEAR_RCU_EARLY(early);
+NEAR_EARLY(early, near_rcu_init(&early, NULL));
 
 static bool used_early;
 
@@ -365,14 +365,14 @@ static void *with_a_destroyed_number(void *unused)
 
 	/* Numbers of read_lock are used again. */
 	for (unsigned i = 0; i < 20; i++) {
-		CHECK(near_rcu_init(&all[i]) == 0);
+		CHECK(near_rcu_init(&all[i], NULL) == 0);
 		near_rcu_read_lock(&all[i]);
 		near_rcu_read_unlock(&all[i]);
 		near_rcu_destroy(&all[i]);
 	}
 	/* Tokens need none. */
 	for (unsigned i = 0; i < 20; i++)
-		CHECK(near_rcu_init(&all[i]) == 0);
+		CHECK(near_rcu_init(&all[i], NULL) == 0);
 	for (unsigned i = 0; i < 20; i++) {
 		near_rcu_token t = near_rcu_enter(&all[i]);
 

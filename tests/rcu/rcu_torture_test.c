@@ -3,7 +3,7 @@
  * and other threads read, call and end grace periods: what read_lock remembers of a thread, too. */
 #include "rcus.h"
 
-#include <nearcpu/torture.h>
+#include "tortured.h"
 
 static struct near_rcu d;
 static struct near_rcu_head heads[64];
@@ -18,7 +18,7 @@ static void setup(void *unused)
 {
 	if (d.slots)
 		near_rcu_destroy(&d);
-	if (near_rcu_init(&d))
+	if (near_rcu_init(&d, NULL))
 		abort();
 	d.call_wakes = NEAR__RCU_NO_CALL; /* a test runs the callbacks */
 	called = ran = 0;
@@ -80,13 +80,10 @@ static void torture(void (*run)(void *), unsigned sequences)
 		.n_rivals = LENGTH(rivals),
 		.check = check,
 	};
-	struct near_torture_result r;
 
 	if (!near__thread_live())
 		skip();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
-	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
-	assert_true(r.sequences >= sequences);
+	expect_tortured(&t, sequences);
 }
 
 UNIT_TEST(the_wrapper, torture(lock, 2))

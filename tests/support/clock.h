@@ -7,13 +7,15 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "wide_names.h"
+
 #define REAL_CLOCK (-1)
 
 /* The time in ns that this clock shows, or REAL_CLOCK. */
 static int64_t clock_of_test(clockid_t clock);
 
-int __real_clock_gettime(clockid_t clock, struct timespec *t);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __real_clock_gettime(clockid_t clock, struct timespec *t) WIDE_NAME("__real___clock_gettime64");
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t) WIDE_NAME("__wrap___clock_gettime64");
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {

@@ -7,6 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* Where long has 32 bits the C library maps memory by this call. */
+#ifdef SYS_mmap2
+#define FILTER_MMAP SYS_mmap2
+#else
+#define FILTER_MMAP SYS_mmap
+#endif
 
 #if __has_include(<linux/filter.h>) && __has_include(<linux/seccomp.h>)
 #include <linux/filter.h>

@@ -5,7 +5,7 @@
 
 #include <nearcpu/rseq.h>
 
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "unit.h"
 
 static inline struct near_rseq_status status_now(void)

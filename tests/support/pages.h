@@ -12,13 +12,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "wide_names.h"
+
 #ifndef PAGES_SIZE
 #define PAGES_SIZE 0
 #endif
 static size_t pages_size = PAGES_SIZE;
 
 long __real_sysconf(int name);
-void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+	WIDE_NAME("__real_mmap64");
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+	WIDE_NAME("__wrap_mmap64");
 int __real_munmap(void *at, size_t size);
 int __real_mprotect(void *at, size_t size, int protection);
 int __real_madvise(void *at, size_t size, int advice);

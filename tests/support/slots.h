@@ -6,8 +6,8 @@
 #ifndef NEARCPU_TESTS_SLOTS_H
 #define NEARCPU_TESTS_SLOTS_H
 
-#include "percpu/internal.h"
-#include "ground/topology.h"
+#include "percpu/percpu.h"
+#include "base/topology.h"
 #include "unit.h"
 
 /* More than two words of bits, more than the slots that are closed in one operation. */

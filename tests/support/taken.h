@@ -4,7 +4,7 @@
 #define NEARCPU_TESTS_TAKEN_H
 
 #include "kernel/area.h"
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "unit.h"
 
 static inline long taken_call(const struct near__thread *t, int flags)

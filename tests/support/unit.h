@@ -40,6 +40,10 @@
 		}                                                                                  \
 	} while (0)
 
+/* The bounds of time_t, which has 32 or 64 bits. */
+#define TIME_MAX ((time_t)(UINT64_MAX >> (65 - 8 * sizeof(time_t))))
+#define TIME_MIN (-TIME_MAX - 1)
+
 /* Sleeps until this holds. */
 #define UNTIL(holds)                                                                               \
 	do {                                                                                       \
@@ -157,17 +161,33 @@ static inline void unit_run(void *(*run)(void *), void *array, size_t size, unsi
 		unit_join(threads[i]);
 }
 
+/* The CPUs that the process may use, as the first call finds them. Threads may make it at the same
+ * time: one of them stores the set, the others wait for it. */
+static inline const cpu_set_t *unit_allowed(void)
+{
+	enum { UNKNOWN, BEING_STORED, KNOWN };
+	static cpu_set_t allowed;
+	static int state;
+	int was = UNKNOWN;
+
+	if (__atomic_compare_exchange_n(&state, &was, BEING_STORED, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_ACQUIRE)) {
+		if (sched_getaffinity(0, sizeof(allowed), &allowed))
+			CPU_ZERO(&allowed);
+		__atomic_store_n(&state, KNOWN, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != KNOWN)
+		sched_yield();
+	return &allowed;
+}
+
 /* Binds this thread to the n-th CPU that the process may use. False: there is none. */
 static inline bool unit_pin(unsigned n, unsigned *cpu)
 {
-	static cpu_set_t allowed;
-	static bool known;
 	cpu_set_t one;
 
-	if (!known)
-		known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
 	for (unsigned c = 0; c < CPU_SETSIZE; c++) {
-		if (!CPU_ISSET(c, &allowed) || n--)
+		if (!CPU_ISSET(c, unit_allowed()) || n--)
 			continue;
 		CPU_ZERO(&one);
 		CPU_SET(c, &one);

@@ -114,7 +114,10 @@ static inline int never_called(void *unused)
 
 static inline int enter_once(struct waiter *w)
 {
-	return near_once_call_until(w->on, never_called, NULL, w->clock, w->deadline, w->cancel);
+	int unused;
+
+	return near_once_call_until(w->on, never_called, NULL, &unused, w->clock, w->deadline,
+				    w->cancel);
 }
 
 static inline int enter_park(struct waiter *w)

@@ -159,11 +159,9 @@ class Figures(Case):
             self.assertIn(words, text)
         self.assertEqual(len([line for line in result.stdout.splitlines()
                               if line.startswith("burst  ")]), 8)
-        self.assertEqual(result.stdout.count("geometric mean "), 4 + 4)
+        self.assertEqual(result.stdout.count("geometric mean "), 4)
         with open(path, encoding="utf-8") as file:
-            page = file.read()
-        self.assertEqual(page.count(">burst</th>"), 8)
-        self.assertEqual(page.count(">geometric mean</th>"), 4 * 3)
+            self.assertEqual(file.read().count('"part":"burst"'), 2)
 
 
 class Trouble(Case):
@@ -229,13 +227,15 @@ class Trouble(Case):
         folder = self.folder()
         os.mkdir(os.path.join(folder, "bin"))
         tool = shutil.copy(command.TOOL, os.path.join(folder, "bin"))
+        os.makedirs(os.path.join(folder, "libexec/nearcpu"))
+        shutil.copy(os.path.join(os.path.dirname(command.TOOL), "nearcpu-bench"),
+                    os.path.join(folder, "libexec/nearcpu"))
         rows = self.rows(self.report(*self.FEW, code=1, tool=tool))
         self.assertIn("nearcpu-malloc-patterns was not found", rows["glibc"]["failed"])
-        os.makedirs(os.path.join(folder, "libexec/nearcpu"))
         shutil.copy(PATTERNS, os.path.join(folder, "libexec/nearcpu"))
         rows = self.rows(self.report(*self.FEW, tool=tool))
         self.assertIn("samples", rows["glibc"])
-        self.assertIn("libnearcpu-malloc.so.0 was not found", rows["near"]["missing"])
+        self.assertIn("libnearcpu-malloc.so was not found", rows["near"]["missing"])
 
     def test_interrupted(self):
         master, slave = terminal.open_terminal(self)

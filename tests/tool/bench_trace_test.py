@@ -103,7 +103,7 @@ class Daemon(Case):
 
     def start(self, *args):
         self.home = self.folder_with(lttng=CLIENT, lttng_sessiond=DAEMON)
-        tool = shutil.copy(command.TOOL, self.home)
+        tool = command.copy_with_bench(self.home)
         with open(os.path.join(self.home, "nearcpu-trace-lttng.so"), "wb"):
             pass
         return subprocess.Popen([tool, "bench", "trace", *args],
@@ -145,7 +145,7 @@ class Daemon(Case):
 
     def test_does_not_start(self):
         home = self.folder_with(lttng=CLIENT, lttng_sessiond='[ "$1" = --version ]\n')
-        tool = shutil.copy(command.TOOL, home)
+        tool = command.copy_with_bench(home)
         with open(os.path.join(home, "nearcpu-trace-lttng.so"), "wb"):
             pass
         rows = self.report("--only", "counter", "--threads", "1", *FEW, tool=tool,

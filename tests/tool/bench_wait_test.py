@@ -7,7 +7,6 @@ usage: bench_wait_test.py NEARCPU [TEST...]
 """
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -70,7 +69,7 @@ class Case(command.Case):
             with open(path, "w", encoding="ascii") as file:
                 file.write("#!/bin/sh\n" + script)
             os.chmod(path, 0o755)
-        return shutil.copy(command.TOOL, folder)
+        return command.copy_with_bench(folder)
 
 
 class Tables(Case):
@@ -117,7 +116,6 @@ class Tables(Case):
         self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], PARTS)
         for table in report["tables"]:
             self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
-            self.assertTrue(table["verdict"].endswith("."), table["verdict"])
             for row in table["rows"]:
                 with self.subTest(table=table["part"], row=row["name"]):
                     self.assertNotIn("failed", row)
@@ -186,11 +184,11 @@ class Tables(Case):
         self.assertLessEqual(max(map(len, tables)), 100)
         text = " ".join(result.stdout.split())  # lines break by the figures
         for words in ('throughput to that of "pthread_mutex"', "fairness", "p99.9 wait",
-                      "near_park over one queue", "999 of 1,000 waits"):
+                      "near_park over one queue", "times as fast as the best other"):
             self.assertIn(words, text)
         with open(path, encoding="utf-8") as file:
             page = file.read()
-        self.assertRegex(page, r'href="#t0">.*?</th><td>[^<]+</td><td>near_mutex</td>')
+        self.assertIn('"default":"near-mutex"', page)
         self.assertIn("near_park, near_unpark", page)
 
     # The first row is steady; of the others one repetition in three takes a million times as long.
@@ -277,7 +275,8 @@ class Trouble(Case):
                 self.assertIn(words, row["failed"])
 
     def test_links_no_compared_library(self):
-        for path in (command.TOOL, *map(program, PROGRAMS)):
+        beside = os.path.join(os.path.dirname(command.TOOL), "nearcpu-bench")
+        for path in (command.TOOL, beside, *map(program, PROGRAMS)):
             dynamic = subprocess.run(["readelf", "-d", path], capture_output=True, text=True,
                                      check=True).stdout
             self.assertNotRegex(dynamic, r"NEEDED.*(nsync|absl|ck|urcu|stdc|jemalloc|capstone|elf)")

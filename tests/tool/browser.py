@@ -5,7 +5,9 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
+import unittest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser",
                                                 "google-chrome"))), None)
@@ -109,3 +111,24 @@ class Browser:
             self.process.kill()
             self.process.wait()
         os.close(self.answers)
+
+
+class PageCase(unittest.TestCase):
+    """Mixed into the case of a page's tests, which share a browser; skipped where there is none."""
+    browser = None
+
+    @classmethod
+    def setUpClass(cls):
+        if not CHROMIUM:
+            raise unittest.SkipTest("no Chromium")
+        super().setUpClass()
+        profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        cls.addClassCleanup(profile.cleanup)
+        cls.browser = Browser(profile.name)
+        cls.addClassCleanup(cls.browser.close)
+
+    def open_page(self, path):
+        """Opens a page that reports no error."""
+        self.browser.open(path)
+        self.assertEqual(self.browser.errors, [])
+        self.assertEqual(self.browser.value("document.getElementById('error').hidden"), True)

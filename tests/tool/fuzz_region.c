@@ -2,7 +2,7 @@
 /* Regions that are anything: one input, as libFuzzer and fuzz_main.c give it. It is opened, used,
  * and listed by nearcpu stats. */
 #include <nearcpu/histogram.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 
 #include "common/tool.h"
 
@@ -18,21 +18,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use(struct near_region *r, const struct near_region_object *o)
 {
-	struct near_shared s;
+	struct near_shared_counters s;
 	struct near_histogram h;
-	struct near_snapshot snapshot;
+	struct near_histogram_snapshot snapshot;
 
-	if (near_shared_use(&s, r, o) == 0) {
-		near_shared_add(&s, s.size - 8, 1);
-		near_shared_reset(&s, s.size - 8);
+	if (near_shared_counters_open_object(&s, r, o) == 0) {
+		near_shared_counters_add(&s, s.count - 1, 1);
+		near_shared_counters_reset(&s, s.count - 1);
 	}
-	if (near_histogram_use(&h, r, o) == 0) {
+	if (near_histogram_open_object(&h, r, o) == 0) {
 		near_histogram_record(&h, UINT64_MAX);
 		if (near_histogram_read(&h, &snapshot) == 0)
-			near_snapshot_free(&snapshot);
+			near_histogram_snapshot_free(&snapshot);
 	}
-	if (near_region_allocate(r, o, 0, o->size) == 0)
-		memset(near_region_once(r, o->offset), 1, o->size);
+	if (near_region_populate(r, o, 0, o->size) == 0)
+		memset(near_region_common(r, o->offset), 1, o->size);
 }
 
 static void use_all(int fd)
@@ -40,9 +40,9 @@ static void use_all(int fd)
 	struct near_region r;
 	struct near_region_object o = {.name = "new", .kind = NEAR_REGION_COUNTERS, .size = 8};
 
-	if (near_region_attach(&r, fd))
+	if (near_region_open_fd(&r, fd))
 		return;
-	near_region_define(&r, &o);
+	near_region_open_object(&r, &o);
 	for (unsigned i = 0; near_region_object(&r, i, &o) == 0; i++)
 		use(&r, &o);
 	near_region_close(&r);

@@ -5,8 +5,6 @@
 usage: ids_page_test.py NEARCPU [TEST...]
 """
 import json
-import tempfile
-import unittest
 
 import browser
 import command
@@ -23,27 +21,13 @@ COLOURED = """lanes.slice(0, rows_shown()).map((lane, l) => {
 })"""
 
 
-class Page(IdsCase):
-    browser = None
-
-    @classmethod
-    def setUpClass(cls):
-        if not browser.CHROMIUM:
-            raise unittest.SkipTest("no Chromium")
-        super().setUpClass()
-        profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        cls.addClassCleanup(profile.cleanup)
-        cls.browser = browser.Browser(profile.name)
-        cls.addClassCleanup(cls.browser.close)
-
+class Page(browser.PageCase, IdsCase):
     def page(self, *program):
         """Runs the program, opens its page; returns the JSON."""
         page, path = self.path("page.html"), self.path("json")
         result = run("--html", page, "--json", path, "--", *program)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.browser.open(page)
-        self.assertEqual(self.browser.errors, [])
-        self.assertEqual(self.browser.value("element('error').hidden"), True)
+        self.open_page(page)
         with open(path, encoding="utf-8") as file:
             return json.load(file)
 

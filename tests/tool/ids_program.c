@@ -107,21 +107,27 @@ static void spawn_in_turn(char *program, long n)
 	}
 }
 
-/* A shell's part: its child stops itself, is continued, and ends. */
+/* A shell's part: its child stops itself, is continued, and ends once the shell has seen that. */
 static int control_job(void)
 {
-	int status;
-	pid_t pid = fork();
+	int status, ends[2];
+	char byte;
+	pid_t pid;
 
+	if (pipe(ends))
+		return 4;
+	pid = fork();
 	if (pid == 0) {
+		close(ends[1]);
 		raise(SIGSTOP);
-		_exit(7);
+		_exit(read(ends[0], &byte, 1) == 0 ? 7 : 8);
 	}
 	if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
 		return 1;
 	kill(pid, SIGCONT);
 	if (waitpid(pid, &status, WCONTINUED) != pid || !WIFCONTINUED(status))
 		return 2;
+	close(ends[1]);
 	return waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7 ? 0 : 3;
 }
 

@@ -3,7 +3,7 @@
  *
  * Makes a small region that has one of everything. */
 #include <nearcpu/histogram.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +13,19 @@ static struct near_region region;
 static void must(int error)
 {
 	if (error) {
-		fprintf(stderr, "region_seed: %s\n", region.why ? region.why : "error");
+		fprintf(stderr, "region_seed: %s\n", near_region_error(&region) ?: "error");
 		exit(1);
 	}
 }
 
 static void add(const char *name, const char *labels, size_t counters, int64_t n)
 {
-	struct near_shared s;
+	const struct near_shared_counters_options options = {.count = counters};
+	struct near_shared_counters s;
 
-	must(near_shared_define(&s, &region, name, labels, counters * sizeof(int64_t)));
+	must(near_shared_counters_open(&s, &region, name, labels, &options));
 	for (size_t i = 0; i < counters; i++)
-		near_shared_add(&s, i * sizeof(int64_t), n + (int64_t)i);
+		near_shared_counters_add(&s, i, n + (int64_t)i);
 }
 
 static void record(const char *name, const char *labels, bool exact_sum)
@@ -33,7 +34,7 @@ static void record(const char *name, const char *labels, bool exact_sum)
 		.precision = 2, .max = 1000, .exact_sum = exact_sum};
 	struct near_histogram h;
 
-	must(near_histogram_define(&h, &region, name, labels, &options));
+	must(near_histogram_open(&h, &region, name, labels, &options));
 	for (uint64_t i = 0; i < 100; i++)
 		near_histogram_record(&h, i);
 }
@@ -43,12 +44,13 @@ static void define(const char *name, uint64_t size, uint32_t flags)
 	struct near_region_object o = {
 		.name = name, .kind = NEAR_REGION_PRIVATE, .flags = flags, .size = size};
 
-	must(near_region_define(&region, &o));
+	must(near_region_open_object(&region, &o));
 }
 
 int main(int argc, char **argv)
 {
-	struct near_region_options options = {.size = 2048, .once = 8192, .objects = 16};
+	struct near_region_options options = {
+		.flags = NEAR_CREATE, .size = 2048, .common_size = 8192, .max_objects = 16};
 
 	if (argc != 2)
 		return 2;
@@ -59,8 +61,8 @@ int main(int argc, char **argv)
 	record("latency", "path=\"/a\"", false);
 	add("many", NULL, 3, -1);
 	define("bytes", 16, 0);
-	define("table", 64, NEAR_REGION_ONCE);
-	define("rings", 4096, NEAR_REGION_ONCE | NEAR_REGION_SPARSE);
+	define("table", 64, NEAR_REGION_COMMON);
+	define("rings", 4096, NEAR_REGION_COMMON | NEAR_REGION_SPARSE);
 	near_region_close(&region);
 	return 0;
 }

@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import shutil
 import tempfile
 
 import command
@@ -43,7 +42,6 @@ class Rows(Case):
                     else:
                         self.assertEqual(sample["ops"], 2000 * table["threads"])
                         self.assertGreater(sample["wall_ns"], 0)
-            self.assertTrue(table["verdict"].endswith("."), table["verdict"])
 
     def test_rows_run_in_their_own_mode(self):
         info = json.loads(run("info", "--json", env={"NEAR_CONF": ""}).stdout)
@@ -123,7 +121,7 @@ class Rows(Case):
 
         with tempfile.TemporaryDirectory() as scratch:
             os.chmod(scratch, 0o755)
-            copy = shutil.copy(command.TOOL, scratch)  # where everybody can read it
+            copy = command.copy_with_bench(scratch)  # where everybody can read it
             result = run("bench", "refcount", "--threads", "500", *FEW, tool=copy,
                          preexec_fn=limit)
         self.expect(result, 1, "some rows failed")

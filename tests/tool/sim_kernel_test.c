@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	printf("policy %s, %u threads, %zu switches of %zu compared, same id in %.2f %%\n",
 	       r.policy, r.threads, r.compared, r.switches, r.same);
 	for (unsigned i = 0; i < KERNEL_OTHERS; i++)
-		printf("policy %s: same id in %.2f %%, mean %.2f, highest %u, keep %.2f %%\n",
+		printf("policy %s: same id in %.2f %%, mean %.2f, highest %.0f, keep %.2f %%\n",
 		       r.others[i].policy, r.others[i].same, r.others[i].figures.mean,
 		       r.others[i].figures.highest, r.others[i].figures.kept);
 	print_row("ids in use in 10 ms, mean", r.kernel.mean, r.simulated.mean);

@@ -6,7 +6,7 @@ usage: sim_test.py NEARCPU [TEST...]
 """
 import json
 import os
-import shutil
+import xml.etree.ElementTree
 
 import command
 from command import Case, run
@@ -108,14 +108,25 @@ class Sim(Case):
 
     def test_plot(self):
         path = os.path.join(self.folder(), "plot.svg")
-        arguments = ("sim", *QUICK, "--load", "threads", "--plot", path)
-        if shutil.which("gnuplot"):
-            self.sim(*arguments[1:])
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-            self.assertTrue(text.startswith("<?xml") and "</svg>" in text)
-            self.assertIn("threads: copies in use", text)
-        self.expect(run(*arguments, env={"PATH": "/nonexistent"}), 1, "gnuplot was not found")
+        data = self.figures(*QUICK, "--load", "threads", "--plot", path)
+        policies = data["loads"][0]["policies"]
+        svg = "{http://www.w3.org/2000/svg}"
+        root = xml.etree.ElementTree.parse(path).getroot()
+        texts = [text.text for text in root.iter(svg + "text")]
+        self.assertIn("threads: copies in use", texts)
+        for policy in policies:
+            self.assertEqual(texts.count(policy["policy"]), 2)
+        # The stacks are as long as each other, and nothing is beside the drawing.
+        bars = [{k: float(bar.get(k)) for k in ("x", "y", "width", "height")}
+                for bar in root.iter(svg + "rect")]
+        stacks = {}
+        for bar in bars:
+            if 20 < bar["height"] < 100:
+                stacks[bar["y"]] = stacks.get(bar["y"], 0) + bar["width"]
+            self.assertLessEqual(bar["x"] + bar["width"], 1200)
+        self.assertEqual(len(stacks), len(policies))
+        for length in stacks.values():
+            self.assertAlmostEqual(length, 480, delta=.5)
 
     def test_wrong(self):
         for name, value in (("cpus", "0"), ("cpus", "4097"), ("cpus", "x"), ("nodes", "65"),

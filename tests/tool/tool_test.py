@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -87,6 +88,17 @@ class CommandLine(Case):
                 result = run(*args)
                 self.expect(result, 2, words)
                 self.assertEqual(result.stdout, "")
+
+    def test_without_the_benchmarks(self):
+        """The command has none in it, and tells where they are."""
+        tool = shutil.copy(command.TOOL, self.folder())
+        for args in (["bench"], ["bench", "--list"], ["bench", "--frobnicate"]):
+            result = run(*args, tool=tool)
+            self.expect(result, 1, "nearcpu bench: nearcpu-bench was not found", "NEAR_BENCH")
+            self.assertEqual(result.stdout, "")
+        self.assertIn("no nearcpu-bench", run("info", tool=tool).stdout)
+        with open(tool, "rb") as file:
+            self.assertNotIn(b"hitcounter", file.read())
 
     def test_list(self):
         result = run("bench", "--list")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: trace_file FILE basic|chains|large|floats|many [N [RING_KIB [MODE [CLOCK]]]]
  *
- * Makes a trace file by its format alone, whose events trace_test.py knows. The counter has two
- * ticks per ns. */
+ * Makes a trace file by its format alone, whose events the tests know (trace_show_test.py ...). The
+ * counter has two ticks per ns. */
 #include <nearcpu/region.h>
 
 #include <math.h>
@@ -26,7 +26,7 @@ static struct near_region_object ring_object;
 static void must(int error)
 {
 	if (error) {
-		fprintf(stderr, "trace_file: %s\n", region.why ? region.why : "error");
+		fprintf(stderr, "trace_file: %s\n", near_region_error(&region) ?: "error");
 		exit(1);
 	}
 }
@@ -35,16 +35,19 @@ static char *define(const char *name, uint32_t kind, uint32_t flags, uint64_t si
 		    struct near_region_object *o)
 {
 	*o = (struct near_region_object){
-		.name = name, .kind = kind, .flags = NEAR_REGION_ONCE | flags, .size = size};
-	must(near_region_define(&region, o));
-	return near_region_once(&region, o->offset);
+		.name = name, .kind = kind, .flags = NEAR_REGION_COMMON | flags, .size = size};
+	must(near_region_open_object(&region, o));
+	return near_region_common(&region, o->offset);
 }
 
 static void make(const char *path, uint64_t ring_size, uint32_t mode, uint32_t clock)
 {
 	uint64_t stride = ring_size + NEAR__TRACE_PAGE;
-	struct near_region_options options = {
-		.size = 64, .once = (SLOTS + CPUS) * stride + (UINT64_C(256) << 10), .objects = 8};
+	struct near_region_options options = {.flags = NEAR_CREATE,
+					      .size = 64,
+					      .common_size = (SLOTS + CPUS) * stride +
+							     (UINT64_C(256) << 10),
+					      .max_objects = 8};
 	struct near_region_object o;
 
 	must(near_region_open(&region, path, &options));
@@ -54,7 +57,7 @@ static void make(const char *path, uint64_t ring_size, uint32_t mode, uint32_t c
 	       sizeof(struct near__trace_control), &o);
 	points = define(NEAR__TRACE_POINTS_NAME, NEAR__TRACE_POINTS_KIND, NEAR_REGION_SPARSE,
 			POINTS_SIZE, &o);
-	must(near_region_allocate(&region, &o, 0, POINTS_SIZE));
+	must(near_region_populate(&region, &o, 0, POINTS_SIZE));
 	rings = define(NEAR__TRACE_RINGS_NAME, NEAR__TRACE_RINGS_KIND, NEAR_REGION_SPARSE,
 		       (SLOTS + CPUS) * stride, &ring_object);
 	*session = (struct near__trace_session){
@@ -101,7 +104,7 @@ static struct near__trace_ring *ring(unsigned i)
 	struct near__trace_ring *r = (void *)(at + HEADER_AT);
 
 	if (!(*near__trace_used(session) >> i & 1)) {
-		must(near_region_allocate(&region, &ring_object, i * session->ring_stride,
+		must(near_region_populate(&region, &ring_object, i * session->ring_stride,
 					  session->ring_stride));
 		r->mask = session->ring_size - 1;
 		*near__trace_used(session) |= UINT64_C(1) << i;

@@ -10,8 +10,6 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import browser
 import command
@@ -35,26 +33,12 @@ COLOURED = """lanes.map((name, lane) => {
 })"""
 
 
-class Page(TraceCase):
-    browser = None
-    profile = None
-
-    @classmethod
-    def setUpClass(cls):
-        if not browser.CHROMIUM:
-            raise unittest.SkipTest("no Chromium")
-        cls.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        cls.addClassCleanup(cls.profile.cleanup)
-        cls.browser = browser.Browser(cls.profile.name)
-        cls.addClassCleanup(cls.browser.close)
-
+class Page(browser.PageCase, TraceCase):
     def page(self, path, *options, sub="show"):
         """Makes and opens the page of a trace."""
         page = self.path("page.html")
         self.trace(sub, "--html", page, *options, path)
-        self.browser.open(page)
-        self.assertEqual(self.browser.errors, [])
-        self.assertEqual(self.browser.value("document.getElementById('error').hidden"), True)
+        self.open_page(page)
         return page
 
     def rows(self):

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_TESTS_TORTURE_ABORT_H
 #define NEARCPU_TESTS_TORTURE_ABORT_H
 
-#include "ops/ops.h"
+#include "operations/ops.h"
 
 /* The index modes, as near__self.index_mode names them: by cid, by cpu, and by node and cid,
  * which on node 0 is the cid again. One process can try all three, one after the other, since each

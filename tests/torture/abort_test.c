@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Every sequence of this program, aborted by the kernel at each of its instructions while each
- * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
+ * other operation runs on the same slot. cross.h does it; tests/operations has the operations. */
 #include <nearcpu/percpu.h>
 
 #include "abort.h"
 #include "live.h"
 #include "percpu/gate.h"
-#include "ops/objects.h"
-#include "ops/ops.h"
+#include "operations/objects.h"
+#include "operations/ops.h"
 #include "torture/trap.h"
-#include "trap/cross.h"
-#include "trap/first.h"
+#include "cross.h"
+#include "first.h"
 
 /* A handler runs any operation, also one that allocates: what it interrupts is a sequence, not
  * malloc. */
@@ -382,7 +382,7 @@ int main(void)
 {
 	status = status_now();
 	if (!status.live || near__trap_open() <= 0 || !unit_pin(0, NULL) ||
-	    access("/dev/shm", W_OK)) { /* ops/trace.c */
+	    access("/dev/shm", W_OK)) { /* operations/trace.c */
 		puts("skipped: no sequences here, or no /dev/shm");
 		return 77;
 	}

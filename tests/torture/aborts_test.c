@@ -82,7 +82,7 @@ __attribute__((noinline)) static enum tried try_add(uint64_t *p)
 
 	return NEAR_SEQ(
 		NEAR_OFFSET_UNCHECKED(at)
-		NEAR_BRANCH_MEM4X_NE(p_arena, at, 1, CLOSED)
+		NEAR__BRANCH_MEM4X_NE(p_arena, at, 1, CLOSED)
 		NEAR_ADD(at, p)
 		NEAR_LOAD8(v, at, 0)
 		NEAR_ADD_CONST(v, 1)
@@ -159,7 +159,7 @@ static void the_kernel_and_the_program_agree(void **state)
 {
 	uint64_t aborts;
 
-	assert_int_equal(near_percpu_alloc(&all.p, sizeof(uint64_t), sizeof(uint64_t)), 0);
+	assert_int_equal(near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &all.p), 0);
 	run_threads();
 	assert_int_equal(read(counter, &aborts, sizeof(aborts)), sizeof(aborts));
 	print_message("%llu aborts in %llu adds\n", (unsigned long long)aborts,

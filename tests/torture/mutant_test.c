@@ -6,7 +6,7 @@
 
 #include "live.h"
 #include "torture/trap.h"
-#include "trap/mutants.h"
+#include "mutants.h"
 
 /* ---- stopped at each instruction ---- */
 

@@ -4,7 +4,7 @@
 
 #include <nearcpu/percpu.h>
 
-#include "../trap/mutants.h"
+#include "mutants.h"
 
 static struct {
 	const struct mutant *mutant;

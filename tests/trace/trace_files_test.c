@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: no permission, bounds, snapshots, streams, orders of other processes. */
-#include <linux/futex.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/futex.h"
 #include "live.h"
-#include "percpu/region.h"
+#include "region/region.h"
 #include "numbers.h"
 
 static void without_permission(void *unused)
@@ -270,10 +270,10 @@ static const char *order(const char *text)
 	uint32_t request;
 
 	CHECK(near_region_object(&f.region, 3, &o) == 0);
-	c = (struct near__trace_control *)near_region_once(&f.region, o.offset);
+	c = (struct near__trace_control *)near_region_common(&f.region, o.offset);
 	snprintf(c->order, sizeof(c->order), "%s", text);
 	request = __atomic_add_fetch(&c->request, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &c->request, FUTEX_WAKE, 1, NULL, NULL, 0);
+	near__futex_wake(&c->request, 1, true);
 	UNTIL(__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == request);
 	snprintf(answer, sizeof(answer), "%s", c->answer);
 	traces_close(&f);

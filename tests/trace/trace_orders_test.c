@@ -143,7 +143,7 @@ static struct near__trace_control *control_of(const struct trace_file *f)
 	struct near_region_object o;
 
 	CHECK(near_region_object(&f->region, 3, &o) == 0);
-	return (struct near__trace_control *)near_region_once(&f->region, o.offset);
+	return (struct near__trace_control *)near_region_common(&f->region, o.offset);
 }
 
 /* As nearcpu trace does. */

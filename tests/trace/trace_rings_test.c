@@ -191,7 +191,8 @@ static void nothing_is_discarded_while_rings_open(void **state)
 static uint64_t allocated(const char *path, unsigned i)
 {
 	struct trace_file f = traces_open(path);
-	const char *ring = near_region_once(&f.region, f.rings.offset) + i * f.session->ring_stride;
+	const char *ring =
+		near_region_common(&f.region, f.rings.offset) + i * f.session->ring_stride;
 	off_t at = (off_t)near_region_file_offset(&f.region, ring), hole;
 
 	CHECK(lseek(f.region.fd, at, SEEK_DATA) >= 0 || errno == ENXIO);

@@ -4,7 +4,7 @@
  * and whole. */
 #include "traces.h"
 
-#include <nearcpu/torture.h>
+#include "tortured.h"
 
 #include "trace/trace.h"
 
@@ -39,7 +39,8 @@ static void setup(void *arg)
 		begins[i] = t->local[i].ring ? s->position : 0;
 		if (!t->local[i].ring)
 			continue;
-		near__trace_make_ready(t, i, (uint32_t)(t->ring_size / NEAR__TRACE_SUB_SIZE) - 1);
+		near__trace_make_ready(t, i,
+				       (uint32_t)(t->file.ring_size / NEAR__TRACE_SUB_SIZE) - 1);
 		/* Atomic: the session's thread loads it. */
 		__atomic_store_n(&t->local[i].ring->position, s->position, __ATOMIC_RELAXED);
 		t->local[i].ring->end = (s->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
@@ -155,7 +156,7 @@ static const char *check(void *unused)
 		if (wrong)
 			return wrong;
 	}
-	if (t->session->discarded)
+	if (t->file.session->discarded)
 		return "an event was discarded";
 	return n == events && total == sum ? NULL : "an event is lost, or there twice";
 }
@@ -176,15 +177,12 @@ static void torture(enum near_trace_clock clock, struct state state, unsigned se
 		.check = check,
 		.arg = &state,
 	};
-	struct near_torture_result r;
 
 	if (!near__thread_live() || near_slots() + near_cpus() > LENGTH(begins) ||
 	    (clock == NEAR_TRACE_COUNTER && !near_clock()))
 		skip();
 	the_clock = clock;
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
-	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
-	assert_true(r.sequences >= sequences);
+	expect_tortured(&t, sequences);
 }
 
 #define TORTURE(name, clock, sequences, ...)                                                       \

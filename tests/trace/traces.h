@@ -95,7 +95,7 @@ static inline bool traces_try_open(struct trace_file *f, const char *path)
 	CHECK(near_region_object(&f->region, 1, &f->points) == 0);
 	CHECK(near_region_object(&f->region, 2, &f->rings) == 0);
 	CHECK(strcmp(session.name, NEAR__TRACE_SESSION_NAME) == 0);
-	f->session = (struct near__trace_session *)near_region_once(&f->region, session.offset);
+	f->session = (struct near__trace_session *)near_region_common(&f->region, session.offset);
 	if (!f->session->version) { /* its process was killed while it made the file */
 		near_region_close(&f->region);
 		return false;
@@ -110,7 +110,7 @@ static inline struct trace_file traces_open(const char *path)
 	struct trace_file f;
 
 	if (!traces_try_open(&f, path)) {
-		fprintf(stderr, "%s: %s\n", path, f.region.why);
+		fprintf(stderr, "%s: %s\n", path, near_region_error(&f.region));
 		CHECK(false);
 	}
 	return f;
@@ -125,7 +125,7 @@ static inline struct near__trace_ring *traces_ring(const struct trace_file *f, u
 {
 	if (!(near__trace_used(f->session)[i / 64] >> i % 64 & 1))
 		return NULL;
-	return (struct near__trace_ring *)(near_region_once(&f->region, f->rings.offset) +
+	return (struct near__trace_ring *)(near_region_common(&f->region, f->rings.offset) +
 					   i * f->session->ring_stride + NEAR__TRACE_PAGE - 128);
 }
 
@@ -141,7 +141,7 @@ static inline unsigned traces_rings(const struct trace_file *f)
 /* The record's name; the text of its fields follows its terminating 0. */
 static inline const char *traces_name(const struct trace_file *f, unsigned id)
 {
-	const char *at = near_region_once(&f->region, f->points.offset);
+	const char *at = near_region_common(&f->region, f->points.offset);
 	const char *end = at + f->session->points_bytes;
 
 	while (at < end) {

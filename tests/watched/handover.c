@@ -208,7 +208,9 @@ static void give(uint64_t round)
 	void *several[2] = {make(round), make(round + 1)};
 
 	near_queue_put(&queue, make(round));
-	require(near_queue_put_many_until(&queue, several, 2, CLOCK_MONOTONIC, NULL, NULL) == 2);
+	for (unsigned i = 0; i < 2; i++)
+		if (near_queue_try_put_many(&queue, &several[i], 1) < 1)
+			near_queue_put(&queue, several[i]);
 	near_fifo_put(&fifo, make(round));
 	near_stack_push(&stack, &make(round)->link);
 	o->link.next = &make(round)->link;
@@ -256,15 +258,15 @@ static void gone(struct near_refcount *unused)
 
 static void begin(void)
 {
-	struct near_pool_options o = {
-		.size = sizeof(struct object), .construct = construct, .destruct = destruct};
+	struct near_pool_options o = {.construct = construct, .destruct = destruct};
 
-	near_rcu_init(&rcu);
-	require(near_rcu_map_init(&map, &rcu, 1, hash, equal) == 0);
+	near_rcu_init(&rcu, NULL);
+	require(near_rcu_map_init(&map, &rcu, hash, equal, NULL) == 0);
 	require(near_queue_init(&queue, 64) == 0 && near_fifo_init(&fifo, 64) == 0);
-	require(near_stack_init(&stack) == 0 && near_pool_init(&pool, &o) == 0);
+	require(near_stack_init(&stack) == 0 &&
+		near_pool_init(&pool, sizeof(struct object), &o) == 0);
 	require(near_idspace_init(&ids, NULL) == 0);
-	require(near_idspace_alloc(&ids, (void **)&of_id, sizeof(*of_id), sizeof(*of_id)) == 0);
+	require(near_idspace_alloc(&ids, sizeof(*of_id), sizeof(*of_id), (void **)&of_id) == 0);
 	require(near_refcount_init(&references, gone) == 0);
 	shared = make(1);
 }

@@ -76,17 +76,17 @@ static void destruct(void *p, void *unused)
 
 static void begin(void)
 {
-	struct near_pool_options o = {.size = 64, .construct = construct, .destruct = destruct};
+	struct near_pool_options o = {.construct = construct, .destruct = destruct};
 	struct near_idspace_options few = {.ids = 64};
 
 	require(near_queue_init(&queue, 100) == 0 && near_fifo_init(&fifo, 100) == 0);
-	require(near_stack_init(&stack) == 0 && near_pool_init(&pool, &o) == 0);
-	require(near_pool_init(&destroyed, &o) == 0);
-	near_rcu_init(&rcu);
-	require(near_rcu_map_init(&map, &rcu, 1, hash, equal) == 0);
+	require(near_stack_init(&stack) == 0 && near_pool_init(&pool, 64, &o) == 0);
+	require(near_pool_init(&destroyed, 64, &o) == 0);
+	near_rcu_init(&rcu, NULL);
+	require(near_rcu_map_init(&map, &rcu, hash, equal, NULL) == 0);
 	require(near_idspace_init(&ids, &few) == 0);
-	require(near_idspace_alloc(&ids, (void **)&of_id, sizeof(*of_id), sizeof(*of_id)) == 0);
-	require(near_percpu_alloc(&percpu, sizeof(void *), sizeof(void *)) == 0);
+	require(near_idspace_alloc(&ids, sizeof(*of_id), sizeof(*of_id), (void **)&of_id) == 0);
+	require(near_percpu_alloc(sizeof(void *), sizeof(void *), &percpu) == 0);
 }
 
 /* A thread of its own, whose stack and registers are gone at the end. */

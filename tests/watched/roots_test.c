@@ -65,13 +65,13 @@ static void per_cpu_memory_is_a_root(void **state)
 	unsigned known;
 	void *p, *q;
 
-	assert_int_equal(near_percpu_alloc(&p, 8, 8), 0);
+	assert_int_equal(near_percpu_alloc(8, 8, &p), 0);
 	known = count();
 	for (unsigned s = 0; s < near_slots(); s++)
 		assert_int_equal(roots_of(near_percpu_at(p, s)), 1);
 	assert_int_equal(roots_of(near_percpu_fallback(p)), 1);
 	/* The arena stays. */
-	assert_int_equal(near_percpu_alloc(&q, 8, 8), 0);
+	assert_int_equal(near_percpu_alloc(8, 8, &q), 0);
 	near_percpu_free(q);
 	near_percpu_free(p);
 	assert_int_equal(count(), known);
@@ -79,14 +79,13 @@ static void per_cpu_memory_is_a_root(void **state)
 
 static void objects_of_pools_are_roots_until_the_end(void **state)
 {
-	struct near_pool_options o = {.size = 64};
 	unsigned known = 0;
 
 	for (int i = 0; i < 3; i++) {
 		struct near_pool pool;
 		void *object;
 
-		assert_int_equal(near_pool_init(&pool, &o), 0);
+		assert_int_equal(near_pool_init(&pool, 64, NULL), 0);
 		object = near_pool_get(&pool);
 		assert_int_equal(roots_of(object), 1);
 		near_pool_put(&pool, object);
@@ -108,7 +107,7 @@ static void data_of_ids_is_a_root_until_the_end(void **state)
 		void *p;
 
 		assert_int_equal(near_idspace_init(&ids, &o), 0);
-		assert_int_equal(near_idspace_alloc(&ids, &p, 8, 8), 0);
+		assert_int_equal(near_idspace_alloc(&ids, 8, 8, &p), 0);
 		assert_int_equal(roots_of(near_idspace_at(&ids, p, 63)), 1);
 		near_idspace_destroy(&ids);
 		if (i == 0)

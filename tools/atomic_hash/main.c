@@ -119,7 +119,8 @@ struct pattern {
 	const char *label;
 	void (*make)(uintptr_t *at, size_t arg); /* fills in OBJECTS addresses */
 	size_t arg;
-	size_t align; /* the address space layout moves all of them by a multiple of this */
+	size_t align;  /* the address space layout moves all of them by a multiple of this */
+	size_t offset; /* added to each address */
 };
 
 #define PAGE 4096
@@ -145,33 +146,19 @@ static void pattern_array(uintptr_t *at, size_t stride)
 
 /* ---- mappings: Linux puts each below the one before ---- */
 
-static void pattern_mappings(uintptr_t *at, size_t size, uintptr_t offset)
+static void pattern_mappings(uintptr_t *at, size_t size)
 {
 	for (size_t i = 0; i < OBJECTS; i++)
-		at[i] = ELSEWHERE - (i + 1) * size + offset;
+		at[i] = ELSEWHERE - (i + 1) * size;
 }
 
-/* A variable on the stack of each of many threads: glibc has a guard page below each stack, and
- * its own data at the upper end. */
-static void pattern_stacks(uintptr_t *at, size_t size)
-{
-	pattern_mappings(at, size + PAGE, size + PAGE - 0x1150);
-}
+/* The stacks of many threads: glibc has a guard page below each, and its own data at the upper end,
+ * below which a variable is. */
+#define STACK(size) pattern_mappings, (size) + PAGE, PAGE, (size) + PAGE - 0x1150
 
-static void pattern_pages(uintptr_t *at, size_t size)
-{
-	pattern_mappings(at, size, 0);
-}
-
-/* ---- blocks of glibc's malloc ---- */
+/* ---- blocks of glibc's malloc: a large one has a mapping ---- */
 
 #define HEADER 16
-
-/* A mapping for each. */
-static void pattern_large_blocks(uintptr_t *at, size_t size)
-{
-	pattern_mappings(at, (size + HEADER + PAGE - 1) / PAGE * PAGE, HEADER);
-}
 
 /* Not rand: the same everywhere. */
 static uint32_t next_random(uint64_t *state)
@@ -209,26 +196,26 @@ static void pattern_copies(uintptr_t *at, size_t objects)
 }
 
 static const struct pattern patterns[] = {
-	{"array, 24, 40, 64 bytes apart", pattern_array, 24, LINE},
-	{"array, 72", pattern_array, 72, LINE},
-	{"array, 96", pattern_array, 96, LINE},
-	{"array, 128", pattern_array, 128, LINE},
-	{"array, 192", pattern_array, 192, LINE},
-	{"array, 320", pattern_array, 320, LINE},
-	{"array, 1,024", pattern_array, 1024, LINE},
-	{"array, 4,096", pattern_array, 4096, LINE},
-	{"array, 4,160", pattern_array, 4160, LINE},
-	{"array, 65,536", pattern_array, 65536, LINE},
-	{"array, 2,097,152", pattern_array, 2097152, LINE},
-	{"threads' stacks, 8 MiB", pattern_stacks, 8 << 20, PAGE},
-	{"threads' stacks, 256 KiB", pattern_stacks, 256 << 10, PAGE},
-	{"malloc(24)", pattern_blocks, 24, PAGE},
-	{"malloc(100)", pattern_blocks, 100, PAGE},
-	{"malloc, 24 to 512", pattern_blocks, 0, PAGE},
-	{"malloc(1 MiB)", pattern_large_blocks, 1 << 20, PAGE},
-	{"pages of mmap", pattern_pages, PAGE, PAGE},
-	{"near_percpu, 1 in 256 slots", pattern_copies, 1, PAGE},
-	{"near_percpu, 16 in 16 slots", pattern_copies, 16, PAGE},
+	{"array, 24, 40, 64 bytes apart", pattern_array, 24, LINE, 0},
+	{"array, 72", pattern_array, 72, LINE, 0},
+	{"array, 96", pattern_array, 96, LINE, 0},
+	{"array, 128", pattern_array, 128, LINE, 0},
+	{"array, 192", pattern_array, 192, LINE, 0},
+	{"array, 320", pattern_array, 320, LINE, 0},
+	{"array, 1,024", pattern_array, 1024, LINE, 0},
+	{"array, 4,096", pattern_array, 4096, LINE, 0},
+	{"array, 4,160", pattern_array, 4160, LINE, 0},
+	{"array, 65,536", pattern_array, 65536, LINE, 0},
+	{"array, 2,097,152", pattern_array, 2097152, LINE, 0},
+	{"threads' stacks, 8 MiB", STACK(8 << 20)},
+	{"threads' stacks, 256 KiB", STACK(256 << 10)},
+	{"malloc(24)", pattern_blocks, 24, PAGE, 0},
+	{"malloc(100)", pattern_blocks, 100, PAGE, 0},
+	{"malloc, 24 to 512", pattern_blocks, 0, PAGE, 0},
+	{"malloc(1 MiB)", pattern_mappings, (1 << 20) + PAGE, PAGE, HEADER},
+	{"pages of mmap", pattern_mappings, PAGE, PAGE, 0},
+	{"near_percpu, 1 in 256 slots", pattern_copies, 1, PAGE, 0},
+	{"near_percpu, 16 in 16 slots", pattern_copies, 16, PAGE, 0},
 };
 static const size_t pattern_count = sizeof(patterns) / sizeof(patterns[0]);
 
@@ -246,7 +233,8 @@ struct spread {
 
 /* ---- one layout ---- */
 
-static void count(const struct hash *h, const uintptr_t *at, uintptr_t moved, struct spread *sum)
+static void spread_count(const struct hash *h, const uintptr_t *at, uintptr_t moved,
+			 struct spread *sum)
 {
 	unsigned users[MAX_LOCKS] = {0};
 	size_t pairs = 0, used = 0;
@@ -279,7 +267,7 @@ static struct spread measure(const struct hash *h, const uintptr_t *at, size_t a
 	struct spread s = {0};
 
 	for (unsigned i = 0; i < LAYOUTS; i++)
-		count(h, at, layout(i, align), &s);
+		spread_count(h, at, layout(i, align), &s);
 	s.pairs /= LAYOUTS;
 	s.locks /= LAYOUTS;
 	return s;
@@ -297,6 +285,8 @@ static void all_patterns(reader *read_one)
 		const struct pattern *p = &patterns[i];
 
 		p->make(at, p->arg);
+		for (size_t n = 0; n < OBJECTS; n++)
+			at[n] += p->offset;
 		for (size_t h = 0; h < hash_count; h++) {
 			struct spread s = measure(&hashes[h], at, p->align);
 
@@ -316,7 +306,7 @@ static void many_strides(reader *read_one, const char *label, size_t n, bool pow
 		for (size_t i = 0; i < n; i++) {
 			pattern_array(at, powers ? (size_t)LINE << i : LINE * (i + 1));
 			for (unsigned j = 0; j < 4; j++)
-				count(&hashes[h], at, layout(j, LINE), &sum);
+				spread_count(&hashes[h], at, layout(j, LINE), &sum);
 		}
 		sum.pairs /= 4 * (double)n;
 		sum.locks /= 4 * (double)n;
@@ -331,7 +321,7 @@ static void all(reader *read_one)
 	many_strides(read_one, "arrays, powers of two", POWERS, true);
 }
 
-static void print(const char *pattern, const struct hash *h, const struct spread *s)
+static void spread_print(const char *pattern, const struct hash *h, const struct spread *s)
 {
 	printf("spread\t%s\t%s\t%.3f\t%.3f\t%.0f\t%u\n", pattern, h->name, s->pairs, s->worst,
 	       s->locks, s->longest);
@@ -373,7 +363,7 @@ static void print_costs(void)
 static int failures;
 
 /* Chance gives 1.00, and .94 to 1.07 in 99 of 100 patterns. */
-static void check(const char *pattern, const struct hash *h, const struct spread *s)
+static void spread_check(const char *pattern, const struct hash *h, const struct spread *s)
 {
 	if (strcmp(h->name, "ours") != 0 || s->pairs <= 1.25)
 		return;
@@ -384,14 +374,14 @@ static void check(const char *pattern, const struct hash *h, const struct spread
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--check") == 0) {
-		all(check);
+		all(spread_check);
 		return failures != 0;
 	}
 	if (argc != 1) {
 		fprintf(stderr, "usage: nearcpu-atomic-hash [--check]\n");
 		return 2;
 	}
-	all(print);
+	all(spread_print);
 	print_costs();
 	return 0;
 }

@@ -8,18 +8,34 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A program of its own, so that the disassembler's data are not part of each process that `nearcpu
- * run` starts and measures. */
-static int check_main(int argc, char **argv)
+/* Becomes a program of its own. `missing` is printed if there is none. */
+static int program_become(const char *program, const char *missing, char **argv)
 {
 	char path[PATH_MAX];
 
-	(void)argc;
-	if (find_program("nearcpu-check", path))
-		return failure("check", "nearcpu-check was not found where this command is");
+	if (find_program(program, path))
+		return failure(argv[0], "%s %s", program, missing);
 	tool_restore_signals();
 	execv(path, argv);
-	return failure("check", "cannot run '%s': %s", path, strerror(errno));
+	return failure(argv[0], "cannot run '%s': %s", path, strerror(errno));
+}
+
+/* The disassembler's data are not part of each process that `nearcpu run` starts and measures. */
+static int check_main(int argc, char **argv)
+{
+	(void)argc;
+	return program_become("nearcpu-check", "was not found where this command is", argv);
+}
+
+/* The command needs none of the libraries that it is compared with. */
+static int bench_main(int argc, char **argv)
+{
+	(void)argc;
+	return program_become(
+		"nearcpu-bench",
+		"was not found where this command is: the benchmarks are built with CMake's "
+		"option NEAR_BENCH and installed as its component bench",
+		argv);
 }
 
 static const struct subcommand {

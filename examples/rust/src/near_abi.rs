@@ -27,7 +27,7 @@ unsafe fn try_add(p: Object, n: i64) -> bool {
         ".pushsection __rseq_cs_ptr_array, \"aw?\"",
         ".8byte 73b",
         ".popsection",
-        "movq near__self_0_1@gottpoff(%rip), {mode}",
+        "movq near__self_0_2@gottpoff(%rip), {mode}",
         "movq %fs:({mode}), {area}", // before the index mode
         "movl %fs:8({mode}), {mode:e}",
         "leaq 73b(%rip), {t}",

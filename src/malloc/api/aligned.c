@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "malloc/api/fast.h"
 
 static bool is_power_of_two(size_t n)
@@ -27,7 +28,7 @@ NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 }
 
 /* Rounds the alignment up to a power of two. */
-static void *rounded(size_t align, size_t n, const void *caller)
+static void *aligned_rounded(size_t align, size_t n, const void *caller)
 {
 	size_t power = 16;
 
@@ -42,14 +43,14 @@ static void *rounded(size_t align, size_t n, const void *caller)
 
 NEAR__ENTRY void *memalign(size_t align, size_t n)
 {
-	return rounded(align, n, NEAR__CALLER);
+	return aligned_rounded(align, n, NEAR__CALLER);
 }
 
 /* As glibc up to 2.37. Newer ones refuse an alignment that is no power of two: a program that works
  * with either works here. */
 NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
 {
-	return rounded(align, n, NEAR__CALLER);
+	return aligned_rounded(align, n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *valloc(size_t n)
@@ -63,7 +64,7 @@ NEAR__ENTRY void *pvalloc(size_t n)
 
 	if (n > SIZE_MAX - page)
 		return near__no_memory();
-	return near__alloc_aligned(page, (n + page - 1) & ~(page - 1), NEAR__CALLER);
+	return near__alloc_aligned(page, near__round_up(n, page), NEAR__CALLER);
 }
 
 NEAR__ALIAS(aligned_alloc, near__own_aligned_alloc, visibility("hidden"));

@@ -16,7 +16,7 @@
 
 #include "malloc/api/fast.h"
 #include "malloc/api/other.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/diagnostics/hooks.h"
 
 /* Defines an operator, also under a second name that stays when the program replaces the first.
  * Weak: in a static program the program's own operator wins. */
@@ -49,7 +49,7 @@ void near__throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute
 /* In the shared library alone: a static program loads no C++ library later. */
 #pragma weak near__cxx_find
 
-static void *find(const void *caller, const char *name)
+static void *cxx_symbol(const void *caller, const char *name)
 {
 	return near__cxx_find ? near__cxx_find(caller, name) : NULL;
 }
@@ -59,7 +59,7 @@ static handler *current_handler(const void *caller)
 	handler *(*get)(void) = near__get_new_handler;
 
 	if (!get)
-		*(void **)&get = find(caller, "_ZSt15get_new_handlerv");
+		*(void **)&get = cxx_symbol(caller, "_ZSt15get_new_handlerv");
 	return get ? get() : NULL;
 }
 
@@ -68,7 +68,7 @@ __attribute__((noreturn)) static void throw_bad_alloc(size_t n, const void *call
 	void (*throw)(void) = near__throw_bad_alloc;
 
 	if (!throw)
-		*(void **)&throw = find(caller, "_ZSt17__throw_bad_allocv");
+		*(void **)&throw = cxx_symbol(caller, "_ZSt17__throw_bad_allocv");
 	if (throw)
 		throw();
 	near__heap_die_block("no memory for new, and no C++ library to tell", NULL,
@@ -87,7 +87,7 @@ static void *alloc_public(size_t align, size_t n)
 	return size >= n ? aligned_alloc(align, size) : near__no_memory();
 }
 
-static void *obtain(size_t align, size_t n, const void *caller)
+static void *cxx_obtain(size_t align, size_t n, const void *caller)
 {
 	if (NEAR__UNLIKELY(near__malloc_is_replaced()))
 		return alloc_public(align, n);
@@ -107,23 +107,22 @@ __attribute__((cold)) static void *new_failed(size_t align, size_t n, const void
 		if (!h)
 			throw_bad_alloc(n, caller);
 		h();
-		p = obtain(align, n, caller);
+		p = cxx_obtain(align, n, caller);
 	}
 	return p;
 }
 
 #pragma weak dlsym
 
-/* The C++ library's own nothrow new. It calls ours, which calls the handler, and catches what the
- * handler throws, which C cannot. NULL if the program contains the C++ library, which then has our
- * operator. One of another allocator that follows this library is ignored. */
-static void *theirs(const char *name, const void *ours, const void *caller)
+/* The C++ library's nothrow new: it calls ours and catches what the handler throws; C cannot.
+ * NULL: the program contains that library, with our operator; or an allocator's follows ours. */
+static void *cxx_theirs(const char *name, const void *ours, const void *caller)
 {
 	const void *get = (const void *)near__get_new_handler;
 	void *found;
 
 	if (!get)
-		return find(caller, name);
+		return cxx_symbol(caller, name);
 	found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
 	return found && found != ours && near__same_object(get, found) ? found : NULL;
 }
@@ -136,16 +135,17 @@ static bool try_theirs(size_t align, size_t n, bool array, const void *caller, v
 	void *(*aligned)(size_t, size_t, const void *);
 
 	if (align == 1) {
-		*(void **)&plain =
-			array ? theirs("_ZnamRKSt9nothrow_t", (void *)_ZnamRKSt9nothrow_t, caller)
-			      : theirs("_ZnwmRKSt9nothrow_t", (void *)_ZnwmRKSt9nothrow_t, caller);
+		*(void **)&plain = array ? cxx_theirs("_ZnamRKSt9nothrow_t",
+						      (void *)_ZnamRKSt9nothrow_t, caller)
+					 : cxx_theirs("_ZnwmRKSt9nothrow_t",
+						      (void *)_ZnwmRKSt9nothrow_t, caller);
 		*p = plain ? plain(n, &nothrow) : NULL;
 		return plain != NULL;
 	}
-	*(void **)&aligned = array ? theirs("_ZnamSt11align_val_tRKSt9nothrow_t",
-					    (void *)_ZnamSt11align_val_tRKSt9nothrow_t, caller)
-				   : theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
-					    (void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
+	*(void **)&aligned = array ? cxx_theirs("_ZnamSt11align_val_tRKSt9nothrow_t",
+						(void *)_ZnamSt11align_val_tRKSt9nothrow_t, caller)
+				   : cxx_theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
+						(void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
 	*p = aligned ? aligned(n, align, &nothrow) : NULL;
 	return aligned != NULL;
 }
@@ -168,7 +168,7 @@ static void *try_without_catch(size_t align, size_t n, const void *caller)
 
 	while (!p && (h = current_handler(caller))) {
 		h();
-		p = obtain(align, n, caller);
+		p = cxx_obtain(align, n, caller);
 	}
 	return p;
 }
@@ -187,7 +187,7 @@ __attribute__((cold)) static void *new_nothrow_failed(size_t align, size_t n, co
 
 static bool all_are_ours(void);
 
-static void *made(void *p, enum near__maker maker)
+static void *cxx_made(void *p, enum near__maker maker)
 {
 	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p && all_are_ours())
 		near__check_made(p, maker);
@@ -196,17 +196,17 @@ static void *made(void *p, enum near__maker maker)
 
 static __attribute__((noinline)) void *new_slow(size_t align, size_t n, enum near__maker maker)
 {
-	void *p = obtain(align, n, NEAR__CALLER);
+	void *p = cxx_obtain(align, n, NEAR__CALLER);
 
-	return made(NEAR__LIKELY(p != NULL) ? p : new_failed(align, n, NEAR__CALLER), maker);
+	return cxx_made(NEAR__LIKELY(p != NULL) ? p : new_failed(align, n, NEAR__CALLER), maker);
 }
 
 static __attribute__((noinline)) void *nothrow_slow(size_t align, size_t n, enum near__maker maker)
 {
-	void *p = obtain(align, n, NEAR__CALLER);
+	void *p = cxx_obtain(align, n, NEAR__CALLER);
 
-	return made(NEAR__LIKELY(p != NULL) ? p : new_nothrow_failed(align, n, NEAR__CALLER),
-		    maker);
+	return cxx_made(NEAR__LIKELY(p != NULL) ? p : new_nothrow_failed(align, n, NEAR__CALLER),
+			maker);
 }
 
 OPERATOR(void *, _Znwm, size_t n)
@@ -279,66 +279,30 @@ OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t n, size_t align,
 
 static void delete_own(void *p, size_t n, enum near__maker maker, const void *caller)
 {
-	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && near__is_own(p))
-		near__check_free(p, n, all_are_ours() ? maker : NEAR__BY_MALLOC, caller);
+	struct near__place at;
+
+	if (near__is_checked(p, &at))
+		near__check_free(at, n, all_are_ours() ? maker : NEAR__BY_MALLOC, caller);
 	else
 		near__free_slow(p);
 }
 
-static __attribute__((noinline)) void delete_slow(void *p, size_t n, enum near__maker maker)
+/* A block with an alignment is from aligned_alloc. If that is ours, a program's own free would not
+ * know the block. */
+static __attribute__((noinline)) void delete_slow(void *p, size_t n, enum near__maker maker,
+						  bool aligned)
 {
-	if (NEAR__UNLIKELY(near__malloc_is_replaced()))
+	if (NEAR__UNLIKELY(near__malloc_is_replaced()) &&
+	    (!aligned || near__aligned_alloc_is_replaced()))
 		free(p);
 	else
 		delete_own(p, n, maker, NEAR__CALLER);
 }
 
-static inline void delete_as(void *p, size_t n, enum near__maker maker)
+static inline void delete_as(void *p, size_t n, enum near__maker maker, bool aligned)
 {
 	if (!near__free_below(near__heap.new_size, p))
-		delete_slow(p, n, maker);
-}
-
-/* Of a block from aligned_alloc. If that is ours, a program's own free would not know the block. */
-static __attribute__((noinline)) void delete_aligned_slow(void *p, size_t n, enum near__maker maker)
-{
-	if (NEAR__UNLIKELY(near__malloc_is_replaced() && near__aligned_alloc_is_replaced()))
-		free(p);
-	else
-		delete_own(p, n, maker, NEAR__CALLER);
-}
-
-static inline void delete_aligned_as(void *p, size_t n, enum near__maker maker)
-{
-	if (!near__free_below(near__heap.new_size, p))
-		delete_aligned_slow(p, n, maker);
-}
-
-/* These do not check whether they are replaced: a program's own operator may call them. */
-OPERATOR(void, _ZdlPv, void *p)
-{
-	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW);
-}
-
-OPERATOR(void, _ZdaPv, void *p)
-{
-	if (REPLACED(_ZdlPv))
-		_ZdlPv(p);
-	else
-		delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY);
-}
-
-OPERATOR(void, _ZdlPvSt11align_val_t, void *p, size_t align UNUSED)
-{
-	delete_aligned_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW);
-}
-
-OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
-{
-	if (REPLACED(_ZdlPvSt11align_val_t))
-		_ZdlPvSt11align_val_t(p, align);
-	else
-		delete_aligned_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY);
+		delete_slow(p, n, maker, aligned);
 }
 
 /* Calls the program's operator, if it has replaced this one. */
@@ -348,30 +312,53 @@ OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
 		return;                                                                            \
 	}
 
+/* These do not check whether they are replaced: a program's own operator may call them. */
+OPERATOR(void, _ZdlPv, void *p)
+{
+	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW, false);
+}
+
+OPERATOR(void, _ZdaPv, void *p)
+{
+	DELEGATE(_ZdlPv, p)
+	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY, false);
+}
+
+OPERATOR(void, _ZdlPvSt11align_val_t, void *p, size_t align UNUSED)
+{
+	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW, true);
+}
+
+OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
+{
+	DELEGATE(_ZdlPvSt11align_val_t, p, align)
+	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY, true);
+}
+
 static inline void delete_one(void *p, size_t n)
 {
 	DELEGATE(_ZdlPv, p)
-	delete_as(p, n, NEAR__BY_NEW);
+	delete_as(p, n, NEAR__BY_NEW, false);
 }
 
 static inline void delete_array(void *p, size_t n)
 {
 	DELEGATE(_ZdaPv, p)
 	DELEGATE(_ZdlPv, p)
-	delete_as(p, n, NEAR__BY_NEW_ARRAY);
+	delete_as(p, n, NEAR__BY_NEW_ARRAY, false);
 }
 
 static inline void delete_aligned(void *p, size_t n, size_t align)
 {
 	DELEGATE(_ZdlPvSt11align_val_t, p, align)
-	delete_aligned_as(p, n, NEAR__BY_NEW);
+	delete_as(p, n, NEAR__BY_NEW, true);
 }
 
 static inline void delete_aligned_array(void *p, size_t n, size_t align)
 {
 	DELEGATE(_ZdaPvSt11align_val_t, p, align)
 	DELEGATE(_ZdlPvSt11align_val_t, p, align)
-	delete_aligned_as(p, n, NEAR__BY_NEW_ARRAY);
+	delete_as(p, n, NEAR__BY_NEW_ARRAY, true);
 }
 
 #define NOTHROW const void *nothrow UNUSED

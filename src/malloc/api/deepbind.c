@@ -26,7 +26,7 @@
 typedef void *open_function(const char *file, int mode);
 
 /* Called late: dlsym may allocate, and constructors may call dlopen before ours have run. */
-static __attribute__((noinline)) open_function *find(open_function **real)
+static __attribute__((noinline)) open_function *dlopen_find(open_function **real)
 {
 	open_function *found;
 
@@ -41,7 +41,7 @@ CALLS_LAST __attribute__((visibility("default"))) void *dlopen(const char *file,
 	open_function *real = __atomic_load_n(&found, __ATOMIC_RELAXED);
 
 	if (!real)
-		real = find(&found);
+		real = dlopen_find(&found);
 	if (!real) /* dlerror() returns the reason */
 		return NULL;
 	TAIL_CALL return real(file, mode & ~RTLD_DEEPBIND);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/diagnostics/hooks.h"
 
 static __attribute__((noinline)) void *malloc_slow(size_t n)
 {

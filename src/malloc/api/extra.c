@@ -4,9 +4,10 @@
  * replaced. */
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "malloc/api/fast.h"
-#include "malloc/observe/hooks.h"
 #include "malloc/base/lookup.h"
+#include "malloc/diagnostics/hooks.h"
 
 NEAR__ENTRY void cfree(void *p);
 NEAR__ENTRY void free_sized(void *p, size_t n);
@@ -29,16 +30,13 @@ NEAR__ENTRY void cfree(void *p)
 	free(p);
 }
 
-static bool is_checked(const void *p)
-{
-	return near__heap.hooks == NEAR__CHECKED && near__is_own(p);
-}
-
 /* n is the requested size: C23. */
 static __attribute__((noinline)) void free_of_size(void *p, size_t n)
 {
-	if (is_checked(p))
-		near__check_free(p, n, NEAR__BY_MALLOC, NEAR__CALLER);
+	struct near__place at;
+
+	if (near__is_checked(p, &at))
+		near__check_free(at, n, NEAR__BY_MALLOC, NEAR__CALLER);
 	else
 		free(p);
 }
@@ -58,7 +56,7 @@ NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
  * must hold when the heap grows: all classes are used from now on. */
 static size_t good_size(size_t n)
 {
-	size_t rounded = (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
+	size_t rounded = near__round_up(n, NEAR__PAGE);
 
 	near__lookup_all();
 	if (n <= NEAR__SMALL_MAX)
@@ -74,7 +72,7 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags)
 
 	if (align <= 16)
 		return good_size(size);
-	size = size > PTRDIFF_MAX ? 0 : good_size((size + align - 1) & ~(align - 1));
+	size = size > PTRDIFF_MAX ? 0 : good_size(near__round_up(size, align));
 	while (size && size <= NEAR__SMALL_MAX && size & (align - 1))
 		size = good_size(size + 1);
 	return size;
@@ -83,8 +81,10 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags)
 /* jemalloc's: any size from the requested one to the usable one is correct. */
 NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
 {
-	if (is_checked(p)) {
-		size_t had = near__check_size(p);
+	struct near__place at;
+
+	if (near__is_checked(p, &at)) {
+		size_t had = near__check_size(at);
 
 		n = n >= had && n <= nallocx(had, flags) ? had : n;
 	}

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "malloc/cache/cache.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/cache/malloc_cache.h"
+#include "malloc/diagnostics/hooks.h"
 #include "malloc/pages/pages.h"
 
 /* An entry point: a symbol of the drop-in, hence visible. */
@@ -27,7 +27,7 @@
  * calls last. */
 #define NEAR__CALLER __builtin_return_address(0)
 
-/* init.c: false: no memory, or the initialisation itself is calling. */
+/* malloc_init.c: false: no memory, or the initialisation itself is calling. */
 bool near__heap_begin(void);
 
 static inline bool near__heap_ready(void)
@@ -65,12 +65,9 @@ static inline void *near__alloc(size_t n, const void *caller)
 static inline bool near__free_below(size_t size, void *p)
 {
 	uint64_t offset = near__offset_of(p);
-	unsigned tag, class;
+	unsigned class;
 
-	if (NEAR__UNLIKELY(offset >= size))
-		return false;
-	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
-	return NEAR__LIKELY(near__begins(tag, offset, &class)) &&
+	return near__begins_below(size, offset, &class) &&
 	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
 }
 
@@ -104,13 +101,7 @@ static inline void *near__alloc_zeroed(size_t n, size_t size, const void *caller
 	return p;
 }
 
-/* NULL is not, nor is a block of another allocator, such as valgrind's. */
-static inline bool near__is_own(const void *p)
-{
-	return p && near__pages_contain(near__offset_of(p));
-}
-
-/* fork.c: registers the fork handlers, once. */
+/* malloc_fork.c: registers the fork handlers, once. */
 void near__fork_watch(void);
 
 #endif

@@ -9,14 +9,14 @@
 #include <string.h>
 
 #include "malloc/api/fast.h"
-#include "malloc/observe/stats.h"
+#include "malloc/diagnostics/malloc_stats.h"
 
 struct summary {
 	struct near_malloc_stats s;
 	uint64_t arena, used, cached_blocks, free_blocks;
 };
 
-static void summarize(struct summary *sum)
+static void info_summarize(struct summary *sum)
 {
 	struct near_malloc_class_stats c;
 
@@ -24,7 +24,7 @@ static void summarize(struct summary *sum)
 	near_malloc_stats(&sum->s, sizeof(sum->s));
 	sum->used = sum->s.in_use - sum->s.large;
 	sum->arena = sum->used + sum->s.cached + sum->s.central + sum->s.free_dirty;
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++) {
 		sum->cached_blocks += c.cached;
 		sum->free_blocks += c.central;
 	}
@@ -36,7 +36,7 @@ static void summarize(struct summary *sum)
 	do {                                                                                       \
 		struct summary sum;                                                                \
                                                                                                    \
-		summarize(&sum);                                                                   \
+		info_summarize(&sum);                                                              \
 		memset(&(m), 0, sizeof(m));                                                        \
 		(m).arena = (type)sum.arena;                                                       \
 		(m).ordblks = (type)sum.free_blocks;                                               \
@@ -76,7 +76,7 @@ static void put_classes(struct near__out *o)
 
 	near__out_print(o, "Classes:\n      size       misses       in use"
 			   "       cached      central\n");
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++)
 		if (c.misses || c.spans)
 			near__out_print(o, "%10lu%13lu%13lu%13lu%13lu\n", c.size, c.misses,
 					c.in_use, c.cached, c.central);
@@ -88,7 +88,7 @@ NEAR__ENTRY void malloc_stats(void)
 	struct summary sum;
 	struct near__out o;
 
-	summarize(&sum);
+	info_summarize(&sum);
 	near__out_begin_fd(&o, 2);
 	near__out_print(&o,
 			"Arena 0:\nsystem bytes     = %10lu\n"
@@ -116,7 +116,7 @@ static void put_sizes(struct near__out *o)
 	uint64_t before = 0;
 
 	near__out_print(o, "<sizes>\n");
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+	for (unsigned n = 0; near_malloc_class_stats(n, &c, sizeof(c)) == 0; n++) {
 		uint64_t count = c.cached + c.central;
 
 		if (count)
@@ -129,28 +129,28 @@ static void put_sizes(struct near__out *o)
 	near__out_print(o, "</sizes>\n");
 }
 
-static void total(struct near__out *o, const char *type, uint64_t count, uint64_t size)
+static void info_total(struct near__out *o, const char *type, uint64_t count, uint64_t size)
 {
 	near__out_print(o, "<total type=\"%s\" count=\"%lu\" size=\"%lu\"/>\n", type, count, size);
 }
 
-static void space(struct near__out *o, const char *tag, const char *type, uint64_t size)
+static void info_space(struct near__out *o, const char *tag, const char *type, uint64_t size)
 {
 	near__out_print(o, "<%s type=\"%s\" size=\"%lu\"/>\n", tag, type, size);
 }
 
 static void put_totals(struct near__out *o, const struct summary *sum)
 {
-	total(o, "fast", sum->cached_blocks, sum->s.cached);
-	total(o, "rest", sum->free_blocks, sum->s.central + sum->s.free_dirty);
+	info_total(o, "fast", sum->cached_blocks, sum->s.cached);
+	info_total(o, "rest", sum->free_blocks, sum->s.central + sum->s.free_dirty);
 }
 
 static void put_spaces(struct near__out *o, const struct summary *sum, uint64_t size)
 {
-	space(o, "system", "current", size);
-	space(o, "system", "max", size);
-	space(o, "aspace", "total", sum->s.committed);
-	space(o, "aspace", "mprotect", sum->s.committed);
+	info_space(o, "system", "current", size);
+	info_space(o, "system", "max", size);
+	info_space(o, "aspace", "total", sum->s.committed);
+	info_space(o, "aspace", "mprotect", sum->s.committed);
 }
 
 NEAR__ENTRY int malloc_info(int options, FILE *fp)
@@ -160,7 +160,7 @@ NEAR__ENTRY int malloc_info(int options, FILE *fp)
 
 	if (options)
 		return EINVAL;
-	summarize(&sum);
+	info_summarize(&sum);
 	near__out_begin(&o, write_stream, fp);
 	near__out_print(&o, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
 	put_sizes(&o);
@@ -168,7 +168,7 @@ NEAR__ENTRY int malloc_info(int options, FILE *fp)
 	put_spaces(&o, &sum, sum.arena);
 	near__out_print(&o, "</heap>\n");
 	put_totals(&o, &sum);
-	total(&o, "mmap", sum.s.large_blocks, sum.s.large);
+	info_total(&o, "mmap", sum.s.large_blocks, sum.s.large);
 	put_spaces(&o, &sum, sum.arena + sum.s.large);
 	near__out_print(&o, "</malloc>\n");
 	near__out_end(&o);

@@ -44,7 +44,7 @@ static bool has_memory(const void *function)
 }
 
 /* A function of it; NULL: it has no block. Relaxed: the function existed before. */
-static void *next(void **found, const char *name)
+static void *next_function(void **found, const char *name)
 {
 	void *f = __atomic_load_n(found, __ATOMIC_RELAXED);
 
@@ -62,7 +62,7 @@ bool near__free_other(void *p)
 	static void *found;
 	void (*other)(void *);
 
-	*(void **)&other = next(&found, "free");
+	*(void **)&other = next_function(&found, "free");
 	if (other)
 		other(p);
 	return other != NULL;
@@ -73,7 +73,7 @@ bool near__resize_other(void **p, size_t n)
 	static void *found;
 	void *(*other)(void *, size_t);
 
-	*(void **)&other = next(&found, "realloc");
+	*(void **)&other = next_function(&found, "realloc");
 	if (other)
 		*p = other(*p, n);
 	return other != NULL;
@@ -84,7 +84,7 @@ bool near__size_of_other(void *p, size_t *size)
 	static void *found;
 	size_t (*other)(void *);
 
-	*(void **)&other = next(&found, "malloc_usable_size");
+	*(void **)&other = next_function(&found, "malloc_usable_size");
 	if (other)
 		*size = other(p);
 	return other != NULL;

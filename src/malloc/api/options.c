@@ -5,10 +5,10 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 
-#include "malloc/base/conf.h"
 #include "malloc/api/fast.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/central/central.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/diagnostics/hooks.h"
 #include "malloc/pages/pages.h"
 
 /* musl has none of them. */

@@ -31,13 +31,10 @@ bool near__aligned_alloc_is_replaced(void)
 
 /* A wrapper of malloc that stores something in front of its blocks returns addresses that are not
  * the beginning of ours. */
-static bool is_within_block(const void *p)
+static bool is_within_block(struct near__place at)
 {
-	uint64_t offset = near__offset_of(p);
-	unsigned class, tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
-
-	return near__class_of_tag(tag) && !near__begins(tag, offset, &class) &&
-	       near__heap.hooks != NEAR__CHECKED && near__malloc_is_replaced();
+	return near__class_of_tag(at.tag) && !at.class && near__heap.hooks != NEAR__CHECKED &&
+	       near__malloc_is_replaced();
 }
 
 static size_t size_unknown(const void *p)
@@ -58,11 +55,13 @@ static size_t size_unknown(const void *p)
 
 NEAR__ENTRY size_t malloc_usable_size(void *p)
 {
+	struct near__place at;
 	size_t size;
 
 	if (!p)
 		return 0;
-	if (!near__pages_contain(near__offset_of(p)))
+	at = near__place_of(p);
+	if (at.tag == NEAR__OUTSIDE)
 		return near__size_of_other(p, &size) ? size : size_unknown(p);
-	return is_within_block(p) ? size_unknown(p) : near__hooked_size(p);
+	return is_within_block(at) ? size_unknown(p) : near__hooked_size(at);
 }

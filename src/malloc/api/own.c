@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "malloc/api/fast.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/diagnostics/hooks.h"
 
 /* Aligned, so that their speed does not depend on what is linked in front of them. */
 #define ALIGNED __attribute__((aligned(NEAR__CACHE_LINE)))
@@ -51,5 +51,5 @@ void *near_realloc(void *p, size_t size)
 
 size_t near_usable_size(const void *p)
 {
-	return p ? near__hooked_size(p) : 0;
+	return p ? near__hooked_size(near__place_of(p)) : 0;
 }

@@ -6,7 +6,7 @@
 #include "malloc/api/fast.h"
 #include "malloc/api/other.h"
 #include "malloc/cache/thread_cache.h"
-#include "malloc/observe/hooks.h"
+#include "malloc/diagnostics/hooks.h"
 
 /* In libnearcpu-malloc alone. */
 #pragma weak near__free_other
@@ -32,24 +32,42 @@ __attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 	return alloc_slower(n, caller);
 }
 
-static bool free_to_thread_cache(void *p)
+/* What follows does not decode the pointer again: the place has all that it needs. */
+static __attribute__((noinline)) void free_slower(uint64_t offset, const void *caller)
 {
-	uint64_t offset = near__offset_of(p);
-	unsigned tag, class;
+	struct near__place at = near__place_at(offset);
 
-	if (offset >= near__heap.local_size)
-		return false;
-	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
-	return near__begins(tag, offset, &class) && near__thread_cache_put(class, p);
+	if (NEAR__UNLIKELY(at.tag == NEAR__OUTSIDE) && near__free_other &&
+	    near__free_other(near__list_block(offset)))
+		return;
+	switch (near__heap.hooks) {
+	case NEAR__CHECKED:
+		near__check_free(at, NEAR__ANY_SIZE, NEAR__BY_MALLOC, caller);
+		return;
+	case NEAR__PROFILED:
+		near__profile_forget(&at);
+		break;
+	case NEAR__PERTURBED:
+		near__perturb_freed(at);
+		break;
+	case NEAR__ORDERED:
+		near__ordered_release();
+		break;
+	default:
+		break;
+	}
+	near__plain_free(at);
 }
 
 __attribute__((noinline)) void near__free_slow(void *p)
 {
-	if (!p || free_to_thread_cache(p))
+	uint64_t offset = near__offset_of(p);
+	unsigned class;
+
+	if (!p || (near__begins_below(near__heap.local_size, offset, &class) &&
+		   near__thread_cache_put(class, offset)))
 		return;
-	if (NEAR__UNLIKELY(!near__is_own(p)) && near__free_other && near__free_other(p))
-		return;
-	near__hooked_free(p, NEAR__CALLER);
+	free_slower(offset, NEAR__CALLER);
 }
 
 void *near__alloc_aligned(size_t align, size_t n, const void *caller)
@@ -63,7 +81,7 @@ void *near__alloc_aligned(size_t align, size_t n, const void *caller)
 	return near__hooked_alloc(align, n, caller, &zero);
 }
 
-static void *move(void *p, size_t had, size_t n, const void *caller)
+static void *block_move(void *p, size_t had, size_t n, const void *caller)
 {
 	void *q = near__alloc(n, caller);
 
@@ -76,6 +94,7 @@ static void *move(void *p, size_t had, size_t n, const void *caller)
 
 void *near__resize(void *p, size_t n, const void *caller)
 {
+	struct near__place at;
 	size_t had;
 	void *q;
 
@@ -85,14 +104,23 @@ void *near__resize(void *p, size_t n, const void *caller)
 		near__free(p);
 		return NULL;
 	}
-	if (NEAR__UNLIKELY(!near__is_own(p)) && near__resize_other && near__resize_other(&p, n))
+	at = near__place_of(p);
+	if (NEAR__UNLIKELY(at.tag == NEAR__OUTSIDE) && near__resize_other &&
+	    near__resize_other(&p, n))
 		return p;
-	if (NEAR__UNLIKELY(near__heap.hooks) && near__heap.hooks != NEAR__PERTURBED)
-		return near__hooked_realloc(p, n, caller);
-	had = near__hooked_size(p);
+	switch (near__heap.hooks) {
+	case NEAR__CHECKED:
+		return near__check_realloc(at, n, caller);
+	case NEAR__PROFILED:
+		return near__profile_realloc(at, n, caller);
+	case NEAR__ORDERED:
+		return near__ordered_realloc(at, n);
+	default:
+		had = near__plain_size(at);
+	}
 	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX) {
 		q = near__large_resize(p, n);
 		return q ? q : near__no_memory();
 	}
-	return n <= had && n > had / 2 ? near__plain_cut(p, had, n) : move(p, had, n, caller);
+	return n <= had && n > had / 2 ? near__plain_cut(p, had, n) : block_move(p, had, n, caller);
 }

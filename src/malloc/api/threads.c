@@ -17,7 +17,7 @@ typedef int create_function(pthread_t *thread, const pthread_attr_t *attr, void 
 			    void *arg);
 
 /* Called late, as in deepbind.c. Relaxed: the function existed before this library. */
-static create_function *find(void)
+static create_function *pthread_create_find(void)
 {
 	static create_function *found;
 	create_function *real = __atomic_load_n(&found, __ATOMIC_RELAXED);
@@ -34,7 +34,7 @@ static create_function *find(void)
 ENTRY int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *arg),
 			 void *arg)
 {
-	create_function *real = find();
+	create_function *real = pthread_create_find();
 	int failed = real ? real(thread, attr, run, arg) : EAGAIN;
 
 	if (!failed)

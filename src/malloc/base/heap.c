@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The heap's shared state, and the limits that the fast paths read. */
+/* The heap's shared state, and the limits that the fast paths read; the wait for a lock. */
 #include "malloc/base/heap.h"
 
+#include "base/spin.h"
 #include "kernel/hint.h"
 #include "malloc/base/lookup.h"
 
@@ -27,7 +28,7 @@ unsigned near__node_now(void)
  * stored. An old end is too low, and sends the call to the slow path. With a new end the thread
  * does not rely on the stores before it: it loads only the tag of a block that it has, and so has
  * synchronised with the thread that allocated the block. A limit from before a hook was set leaves
- * the call without the hook, as if it had come earlier. api/init.c has the first end. */
+ * the call without the hook, as if it had come earlier. api/malloc_init.c has the first end. */
 void near__heap_set_limits(void)
 {
 	struct near__heap *h = &near__heap;
@@ -69,4 +70,16 @@ void near__heap_publish(size_t end, size_t used)
 	if (near__heap.ready)
 		near__heap_set_limits();
 	near__lookup_grown(used);
+}
+
+#define LOCK_TRIES 12
+
+void near__heap_lock_slow(struct near_lock *lock)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		near__pause_for(NEAR__SPIN_NS);
+		if (near_lock_try_lock(lock))
+			return;
+	}
+	near_lock_lock(lock);
 }

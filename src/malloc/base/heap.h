@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* heap: the data that all levels share; src/malloc/README.md has the levels.
  *
- * All blocks are in one part of the address space, which the NUMA nodes share (pages/space.h).
+ * All blocks are in one part of the address space, which the NUMA nodes share (pages/node.h).
  * Tables in front of it grow with it: the page map, a byte per page; `owner`, a number per page;
  * `dirty`, a bit per page; `meta`, descriptors. `dirty` and `meta` grow downwards, from where the
  * page map and the blocks begin: the parts that a small heap uses are close together, and need few
- * page tables (api/init.c). Other code may map pages in all these parts; the heap passes over them:
- * pages/space.h, meta.c. */
+ * page tables (api/malloc_init.c). Other code may map pages in all these parts; the heap passes
+ * over them: pages/node.h, meta.c. */
 #ifndef NEARCPU_MALLOC_HEAP_H
 #define NEARCPU_MALLOC_HEAP_H
 
@@ -15,13 +15,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <nearcpu/lock.h>
+
+#include "base/fork.h"
+#include "base/page.h"
 #include "cache/list.h"
-#include "ground/fork.h"
-#include "ground/page.h"
-#include "percpu/internal.h"
 #include "malloc/base/classes.h"
-#include "malloc/base/lock.h"
 #include "malloc/base/os.h"
+#include "percpu/percpu.h"
 
 #define NEAR__PAGE_SHIFT 12
 _Static_assert(NEAR__PAGE == (size_t)1 << NEAR__PAGE_SHIFT, "pages");
@@ -85,14 +86,28 @@ void near__heap_set_limits(void);
 /* Called while new_limit differs from cid_limit, where the operators of C++ go by this malloc. */
 void near__heap_open_operators(void);
 
+/* How the allocator waits for its locks. Their holders need a fraction of a microsecond, but
+ * near_lock yields after one try, and a thread that yields while others compute does not run again
+ * for milliseconds. A waiter here tries for two microseconds first: only a holder that was
+ * preempted keeps a lock for longer. */
+void near__heap_lock_slow(struct near_lock *lock);
+
+static inline void near__heap_lock(struct near_lock *lock)
+{
+	if (__builtin_expect(near__lock_fast(lock), 1))
+		NEAR__WATCHED_ACQUIRE(lock);
+	else
+		near__heap_lock_slow(lock);
+}
+
 static inline uint64_t near__offset_of(const void *p)
 {
 	return (uintptr_t)p - near__heap.base;
 }
 
-/* die.c: print one line that names the block, then abort. The caller holds no lock: a handler of
- * SIGABRT may allocate, and fork. */
-__attribute__((noreturn, cold)) void near__heap_die(const char *what, const void *p);
+/* malloc_die.c: print one line that names the block, then abort. The caller holds no lock: a
+ * handler of SIGABRT may allocate, and fork. */
+__attribute__((noreturn, cold)) void near__heap_die(const char *what, uint64_t offset);
 struct near__origin {
 	size_t size;
 	const void *allocated, *freed; /* the callers' addresses; NULL: none */
@@ -165,6 +180,12 @@ static inline void near__list_put(uint64_t *list, void *p)
 	near__space_put(near__heap_space(), list, p);
 }
 
+/* The same for the block at an offset. */
+static inline void near__list_push(uint64_t *list, uint64_t block)
+{
+	near__space_push(near__heap_space(), list, block);
+}
+
 /* Whether a block begins at this offset, in a page with this tag, which is no part of a span. */
 static inline bool near__begins_here(unsigned tag, uint64_t offset)
 {
@@ -185,6 +206,17 @@ static inline bool near__begins(unsigned tag, uint64_t offset, unsigned *class)
 	part = &near__parts[tag - NEAR__TAGS];
 	*class = part->class;
 	return (uint32_t)(offset % NEAR__PAGE + part->before) * part->step < part->step;
+}
+
+/* Whether a block of a class begins at this offset, below `end`; *class is that class then. */
+static inline bool near__begins_below(size_t end, uint64_t offset, unsigned *class)
+{
+	unsigned tag;
+
+	if (NEAR__UNLIKELY(offset >= end))
+		return false;
+	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
+	return NEAR__LIKELY(near__begins(tag, offset, class));
 }
 
 /* The class of the blocks in pages with this tag; 0: none. */

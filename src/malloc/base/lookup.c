@@ -13,7 +13,7 @@
 uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1];
 static bool has_grown;
 
-static unsigned coarse(unsigned class)
+static unsigned class_coarse(unsigned class)
 {
 	while (near__sizes[class].size < 16 ||
 	       near__sizes[class].size & (near__sizes[class].size - 1))
@@ -23,12 +23,12 @@ static unsigned coarse(unsigned class)
 
 /* The fast paths load a number plainly, and allocate from the class that they find: an older number
  * is as good. */
-static void fill(bool all)
+static void lookup_fill(bool all)
 {
 	for (size_t i = 0; i <= NEAR__TABLE_MAX / 8; i++) {
 		unsigned class = near__class_compute(i ? i * 8 : 1);
 
-		class = all ? class : coarse(class);
+		class = all ? class : class_coarse(class);
 		__atomic_store_n(&near__entry_offsets[i],
 				 (uint16_t)(class * sizeof(struct near__entry)), __ATOMIC_RELAXED);
 	}
@@ -36,7 +36,7 @@ static void fill(bool all)
 
 void near__lookup_begin(void)
 {
-	fill(__atomic_load_n(&has_grown, __ATOMIC_RELAXED));
+	lookup_fill(__atomic_load_n(&has_grown, __ATOMIC_RELAXED));
 }
 
 /* Two threads may do this concurrently: they store the same values. */
@@ -45,7 +45,7 @@ void near__lookup_all(void)
 	if (__atomic_load_n(&has_grown, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&has_grown, true, __ATOMIC_RELAXED);
-	fill(true);
+	lookup_fill(true);
 }
 
 void near__lookup_grown(size_t heap)

@@ -15,8 +15,8 @@ static inline struct near__entry *near__entry_for(size_t n)
 }
 
 /* The class that blocks of n bytes are allocated from now. Relaxed: an older one is as good. Before
- * the heap begins it is 0, of which no list has a block that the thread can take: begin() in
- * api/init.c orders the table before those. */
+ * the heap begins it is 0, of which no list has a block that the thread can take: heap_begin() in
+ * api/malloc_init.c orders the table before those. */
 static inline unsigned near__class_of(size_t n)
 {
 	if (n > NEAR__TABLE_MAX)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors, one below the other. Their users keep unused ones for later. A number is the
  * distance from a descriptor to the base, which is the end of the range; none is 0. */
+#include "base/bits.h"
 #include "malloc/base/heap.h"
 
 static struct near_lock lock;
@@ -40,7 +41,7 @@ static uint32_t alloc_below(size_t limit, size_t size)
 {
 	uint32_t number = 0;
 
-	size = (size + NEAR__META_UNIT - 1) & ~(NEAR__META_UNIT - 1);
+	size = near__round_up(size, NEAR__META_UNIT);
 	near__heap_lock(&lock);
 	if (commit_next(size, limit)) {
 		used += size;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Address space, time, random numbers, by system calls. */
 #define _GNU_SOURCE
+#include "base/clock.h"
 #include "malloc/base/os.h"
 
 #include <errno.h>
-#include <linux/futex.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -12,11 +13,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "ground/page.h"
-#include "ground/probe.h"
-#include "ground/topology.h"
-#include "ground/tsan.h"
-#include "kernel/internal.h"
+#include "base/futex.h"
+#include "base/page.h"
+#include "base/probe.h"
+#include "base/topology.h"
+#include "base/tsan.h"
+#include "kernel/kernel.h"
 #include "malloc/base/tools.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -37,10 +39,10 @@
  * programs are at two thirds, mappings grow from the top, brk's heap from a program's end or the
  * bottom. Nothing needs to be reserved, and RLIMIT_AS counts only the memory that is used. Programs
  * that choose addresses themselves, such as V8, may map there: the heap passes over their mappings
- * (pages/space.h, meta.c). */
+ * (pages/node.h, meta.c). */
 static bool reserved; /* without access instead, where that part is not available */
 
-/* The process's functions of these names are this library's own (api/marks.c). */
+/* The process's functions of these names are this library's own (api/mark_calls.c). */
 static int sys_madvise(void *p, size_t size, int advice)
 {
 	return (int)syscall(SYS_madvise, p, size, advice);
@@ -249,12 +251,67 @@ void near__os_populate(void *p, size_t size)
 	errno = saved;
 }
 
+void *near__os_map(size_t size)
+{
+	int saved = errno;
+	void *p = mmap(NULL, size, RW, PRIVATE, -1, 0);
+
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void near__os_release(void *p, size_t size)
+{
+	int saved = errno;
+
+	munmap(p, size);
+	errno = saved;
+}
+
+bool near__os_is_resident(const void *p)
+{
+	unsigned char there = 0;
+	int saved = errno;
+	uintptr_t page = (uintptr_t)p & ~(near__page_size() - 1);
+	long failed = syscall(SYS_mincore, page, near__page_size(), &there);
+
+	errno = saved;
+	return !failed && there & 1;
+}
+
+void near__os_no_huge_pages(void *p, size_t size)
+{
+	int saved = errno;
+
+	sys_madvise(p, size, MADV_NOHUGEPAGE);
+	errno = saved;
+}
+
+/* Unknown counts as no: then there is nothing to do. */
+bool near__os_huge_pages_come(void)
+{
+	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
+	static int known; /* 1: no, 2: yes. Relaxed: threads find the same */
+	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED), saved = errno, fd;
+	char text[64] = "";
+
+	if (answer || near__process.conf.few_calls)
+		return answer == 2;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && syscall(SYS_read, fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	errno = saved;
+	answer = strstr(text, "[always]") ? 2 : 1;
+	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+	return answer == 2;
+}
+
 /* Whether the word can be read, and is this one: futex compares them before it would wait. */
 static bool is_word(uint32_t *p, uint32_t word)
 {
-	struct timespec now = {0, 0};
-
-	return syscall(SYS_futex, p, FUTEX_WAIT_PRIVATE, word, &now, NULL, 0) && errno == ETIMEDOUT;
+	return near__futex_sleep(p, word, 0, false) == -ETIMEDOUT;
 }
 
 /* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, as it does
@@ -309,7 +366,7 @@ uint64_t near__os_ms(void)
 	struct timespec t;
 
 	near__tool_clock(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return near__nanoseconds(t) / 1000000;
 }
 
 uint64_t near__os_random(void)

@@ -40,9 +40,7 @@ void near__range_fill(struct near__range *r, size_t size);
 /* Returns the address space beyond `committed`, which nothing was written to. */
 void near__range_cut(struct near__range *r, size_t committed);
 
-/* os_pages.c.
- *
- * Memory that is zero; NULL: none. */
+/* Memory that is zero; NULL: none. */
 void *near__os_map(size_t size);
 void near__os_release(void *p, size_t size);
 /* Whether the page is in memory. */

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/clock.h"
 #include "malloc/base/os.h"
 #include "malloc/base/tools.h"
 
-static uint64_t rotate(uint64_t x, unsigned n)
+static uint64_t bits_rotate(uint64_t x, unsigned n)
 {
 	return x << n | x >> (64 - n);
 }
@@ -22,13 +23,13 @@ static void sip_round(uint64_t v[4])
 {
 	v[0] += v[1];
 	v[2] += v[3];
-	v[1] = rotate(v[1], 13) ^ v[0];
-	v[3] = rotate(v[3], 16) ^ v[2];
-	v[0] = rotate(v[0], 32) + v[3];
+	v[1] = bits_rotate(v[1], 13) ^ v[0];
+	v[3] = bits_rotate(v[3], 16) ^ v[2];
+	v[0] = bits_rotate(v[0], 32) + v[3];
 	v[2] += v[1];
-	v[3] = rotate(v[3], 21) ^ v[0];
-	v[1] = rotate(v[1], 17) ^ v[2];
-	v[2] = rotate(v[2], 32);
+	v[3] = bits_rotate(v[3], 21) ^ v[0];
+	v[1] = bits_rotate(v[1], 17) ^ v[2];
+	v[2] = bits_rotate(v[2], 32);
 }
 
 static void sip_word(uint64_t v[4], uint64_t word)
@@ -71,7 +72,7 @@ uint64_t near__hashed_random(void)
 		memcpy(key, bytes, sizeof(key));
 	near__tool_clock(CLOCK_MONOTONIC, &t);
 	words[0] = __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED); /* any different value serves */
-	words[1] = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	words[1] = near__nanoseconds(t);
 	words[2] = (uintptr_t)__builtin_frame_address(0);
 	return near__siphash(key, words, 3);
 }

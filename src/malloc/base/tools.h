@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tools: notifies valgrind and AddressSanitizer of blocks. check.c lays out their memory; its guard
- * of a block is in memory that the program may not access, and that stays accessible here. */
+/* tools: notifies valgrind and AddressSanitizer of blocks. malloc_check.c lays out their memory;
+ * its guard of a block is in memory that the program may not access, and that stays accessible
+ * here. */
 #ifndef NEARCPU_MALLOC_TOOLS_H
 #define NEARCPU_MALLOC_TOOLS_H
 

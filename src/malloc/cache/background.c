@@ -6,6 +6,7 @@
  * sleeper, the memory waits until the sleep ends. So does what other threads free without a slow
  * path. */
 #define _GNU_SOURCE
+#include "base/signals.h"
 #include "malloc/cache/background.h"
 
 #include <errno.h>
@@ -18,12 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ground/futex.h"
-#include "ground/identity.h"
-#include "ground/self.h"
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
-#include "malloc/cache/shard.h"
+#include "base/futex.h"
+#include "base/identity.h"
+#include "base/self.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
@@ -44,7 +44,7 @@ static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
 static uint32_t word;  /* a futex */
 static pthread_t thread;
 static pid_t thread_id;         /* written by the thread, read after its end */
-static uint32_t own;            /* the process that may start and end it, see ground/identity.h */
+static uint32_t own;            /* the process that may start and end it, see base/identity.h */
 static pthread_key_t first_key; /* of the first thread alone */
 static bool has_key;
 
@@ -100,7 +100,7 @@ static bool check_slots(uint64_t now)
 }
 
 /* Returns whether there was nothing to do, now or later. */
-static bool give_back(void)
+static bool background_give_back(void)
 {
 	struct near__pages_stats pages;
 	bool empty;
@@ -119,21 +119,21 @@ static bool give_back(void)
  * the thread has to end: the word is STOPS, or the system does not let it sleep. */
 static bool sleep_for(long ms, uint32_t now)
 {
-	const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
 	uint32_t works = WORKS, sleeps = SLEEPS;
+	int err;
 
 	if (now == SLEEPS)
 		__atomic_compare_exchange_n(&word, &works, SLEEPS, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
-	if (syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAIT_PRIVATE, now, &time, NULL, 0) &&
-	    errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
+	err = near__futex_sleep(&word, now, (int64_t)ms * 1000000, false);
+	if (err && err != -ETIMEDOUT && err != -EAGAIN && err != -EINTR)
 		return false;
 	__atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return __atomic_load_n(&word, __ATOMIC_RELAXED) != STOPS;
 }
 
-static void *run(void *unused)
+static void *background_run(void *unused)
 {
 	unsigned quiet = 0;
 	bool goes_on = true;
@@ -145,23 +145,15 @@ static void *run(void *unused)
 			goes_on = sleep_for(PERIOD_MS, WORKS);
 		else
 			goes_on = sleep_for(LONG_MS, SLEEPS);
-		quiet = !goes_on || give_back() ? quiet + 1 : 0;
+		quiet = !goes_on || background_give_back() ? quiet + 1 : 0;
 	}
 	return unused;
-}
-
-static void wake(void)
-{
-	int saved = errno;
-
-	syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	errno = saved;
 }
 
 static void set_word(uint32_t value)
 {
 	__atomic_store_n(&word, value, __ATOMIC_RELAXED);
-	wake();
+	near__futex_wake(&word, 1, false);
 }
 
 void near__background_wake(void)
@@ -171,7 +163,7 @@ void near__background_wake(void)
 	if (NEAR__UNLIKELY(__atomic_load_n(&word, __ATOMIC_RELAXED) == SLEEPS) &&
 	    __atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED))
-		wake();
+		near__futex_wake(&word, 1, false);
 }
 
 /* ---- start ---- */
@@ -200,17 +192,16 @@ static bool watch_first_thread(void)
 /* It blocks all signals, so that the program's handlers run in the program's threads. Its stack has
  * the default size: glibc places thread-local storage there, which may need any part of a small
  * one. */
-static bool create(void)
+static bool background_create(void)
 {
-	sigset_t all, saved;
+	sigset_t saved;
 	int failed;
 
 	if (is_first_thread() && !watch_first_thread())
 		return false;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	failed = pthread_create(&thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	near__signals_block(&saved);
+	failed = pthread_create(&thread, NULL, background_run, NULL);
+	near__signals_restore(&saved);
 	return !failed;
 }
 
@@ -222,7 +213,7 @@ static bool is_own_process(void)
 
 /* One thread starts it; pthread_create allocates, and calls this again. Release: pairs with the
  * acquire of the thread that ends it. */
-static void start(void)
+static void background_start(void)
 {
 	uint32_t none = NONE;
 	int saved = errno;
@@ -230,7 +221,7 @@ static void start(void)
 	if (__atomic_load_n(&state, __ATOMIC_RELAXED) == NONE && is_own_process() &&
 	    __atomic_compare_exchange_n(&state, &none, STARTS, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED))
-		__atomic_store_n(&state, create() ? RUNS : NONE, __ATOMIC_RELEASE);
+		__atomic_store_n(&state, background_create() ? RUNS : NONE, __ATOMIC_RELEASE);
 	errno = saved;
 }
 
@@ -238,7 +229,7 @@ void near__background_start(void)
 {
 	if (NEAR__UNLIKELY(near__malloc_conf.background == NEAR__BACKGROUND_ON) &&
 	    __atomic_load_n(&may_start, __ATOMIC_RELAXED))
-		start();
+		background_start();
 }
 
 void near__background_start_automatically(void)
@@ -246,7 +237,7 @@ void near__background_start_automatically(void)
 	if (near__heap_has_begun() && !is_child &&
 	    near__malloc_conf.background == NEAR__BACKGROUND_AUTO &&
 	    near__malloc_conf.decay_ms != UINT64_MAX && is_first_thread())
-		start();
+		background_start();
 }
 
 /* ---- end ---- */

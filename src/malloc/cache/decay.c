@@ -2,10 +2,9 @@
 /* Decay: gives unused memory back, in steps a quarter of a second apart, by the threads that take
  * a slow path. It sends no interrupt: a thread empties its own slot, and what belongs to no
  * slot. */
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/cache/background.h"
-#include "malloc/cache/cache.h"
-#include "malloc/cache/shard.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Empties the caches of another slot into the central lists: cache/close.c has the protocol. */
-#include "malloc/cache/cache.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 
 /* Held from the first close to the last open, so that nobody forks in between. */

@@ -7,7 +7,7 @@
 
 #include "malloc/base/lookup.h"
 #include "malloc/cache/background.h"
-#include "malloc/cache/cache.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/pages/pages.h"
 
 #define SMALL_HEAP ((4u << 20) >> NEAR__PAGE_SHIFT) /* pages */
@@ -94,55 +94,60 @@ void *near__plain_alloc(size_t align, size_t n, bool *zero)
 /* ---- free ---- */
 
 /* The probe comes before another thread can have the block. */
-static void free_class(void *p, unsigned class)
+static void free_class(unsigned class, uint64_t block)
 {
-	near__probe(NEAR__PROBE_FREE, p, near__sizes[class].size);
+	near__probe(NEAR__PROBE_FREE, near__list_block(block), near__sizes[class].size);
 	if (!near__heap.caches) {
-		near__thread_cache_free(class, p);
-	} else if (near__push_by_slot(near__entry_of(class), p, near__offset_of(p))) {
+		near__thread_cache_free(class, block);
+	} else if (near__push_by_slot(near__entry_of(class), block)) {
 		return;
-	} else if (!near__cache_free(class, p)) {
-		near__thread_cache_free(class, p);
+	} else if (!near__cache_free(class, block)) {
+		near__thread_cache_free(class, block);
 		return;
 	}
 	near__decay();
 }
 
-void near__plain_free(void *p)
+/* The place is not the beginning of a block. */
+__attribute__((noreturn, cold)) static void refuse_free(struct near__place at)
 {
-	uint64_t offset = near__offset_of(p);
-	unsigned tag, class;
-	bool begins;
+	const char *what = "free of a pointer that is not allocated";
 
-	if (!near__pages_contain(offset))
-		near__heap_die("free of a pointer that is not from here", p);
-	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
-	begins = near__begins(tag, offset, &class);
-	if (tag == NEAR__LARGE) {
-		near__large_free(p);
+	if (at.tag)
+		what = "free of a pointer into a block";
+	if (at.tag == NEAR__OUTSIDE)
+		what = "free of a pointer that is not from here";
+	near__heap_die(what, at.offset);
+}
+
+void near__plain_free(struct near__place at)
+{
+	if (NEAR__LIKELY(at.class)) {
+		free_class(at.class, at.offset);
+	} else if (at.tag == NEAR__LARGE) {
+		near__large_free(at.offset);
 		near__decay();
-	} else if (tag == 0) {
-		near__heap_die("free of a pointer that is not allocated", p);
-	} else if (!begins) {
-		near__heap_die("free of a pointer into a block", p);
 	} else {
-		free_class(p, class);
+		refuse_free(at);
 	}
 }
 
-size_t near__plain_size(const void *p)
+__attribute__((noreturn, cold)) static void refuse_use(struct near__place at)
 {
-	uint64_t offset = near__offset_of(p);
-	unsigned tag, class;
+	const char *what = "use of a pointer that is not allocated";
 
-	if (!near__pages_contain(offset))
-		near__heap_die("use of a pointer that is not from here", p);
-	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
-	if (tag == NEAR__LARGE)
-		return near__large_size(p);
-	if (!near__class_of_tag(tag))
-		near__heap_die("use of a pointer that is not allocated", p);
-	if (!near__begins(tag, offset, &class))
-		near__heap_die("use of a pointer into a block", p);
-	return near__sizes[class].size;
+	if (at.tag == NEAR__OUTSIDE)
+		what = "use of a pointer that is not from here";
+	else if (near__class_of_tag(at.tag))
+		what = "use of a pointer into a block";
+	near__heap_die(what, at.offset);
+}
+
+size_t near__plain_size(struct near__place at)
+{
+	if (at.class)
+		return near__sizes[at.class].size;
+	if (at.tag != NEAR__LARGE)
+		refuse_use(at);
+	return near__large_size(at.offset);
 }

@@ -3,17 +3,18 @@
 #ifndef NEARCPU_MALLOC_PLAIN_H
 #define NEARCPU_MALLOC_PLAIN_H
 
-#include "ground/probe.h"
-#include "malloc/base/heap.h"
+#include "base/probe.h"
+#include "malloc/pages/pages.h"
 
 /* Sets errno to ENOMEM, and returns NULL. */
 void *near__no_memory(void);
 
 /* NULL and ENOMEM: no memory. *zero: whether the block is all zero. */
 void *near__plain_alloc(size_t align, size_t n, bool *zero);
-void near__plain_free(void *p);
+/* Stops the program unless a block begins there. */
+void near__plain_free(struct near__place at);
 /* The usable size of a block. */
-size_t near__plain_size(const void *p);
+size_t near__plain_size(struct near__place at);
 
 /* Returns p, a block of `had` bytes of which the program keeps the first n. */
 static inline void *near__plain_cut(void *p, size_t had, size_t n)

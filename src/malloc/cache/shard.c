@@ -6,10 +6,9 @@
  *
  * All lists but the last one of a class count as batches. Where threads keep short lists
  * (thread_cache.c), these are joined to the last one, as long as it is shorter than a batch. */
-#include "malloc/cache/shard.h"
 
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 
 #define SHARDS 64
@@ -54,7 +53,7 @@ static bool is_block(uint64_t offset)
 /* The offset of the block after *n blocks of the list, which has at least one; *last becomes the
  * one before it. *n becomes what is left of it if the list ends earlier. The walk ends at a damaged
  * link, which is returned. It stays as it is, and is reported when its block is taken. */
-static uint64_t after(uint64_t list, unsigned *n, uint64_t *last)
+static uint64_t list_after(uint64_t list, unsigned *n, uint64_t *last)
 {
 	uint64_t next;
 
@@ -96,7 +95,7 @@ static uint64_t take_locked(struct shard *s, unsigned class, unsigned most)
 		return NEAR__EMPTY_LIST;
 	list = *last_list(s, class);
 	k->refills++;
-	rest = most < k->last ? after(list, &n, &last) : NEAR__EMPTY_LIST;
+	rest = most < k->last ? list_after(list, &n, &last) : NEAR__EMPTY_LIST;
 	if (is_block(rest)) {
 		set_link(last, NEAR__EMPTY_LIST);
 		*last_list(s, class) = rest;
@@ -136,7 +135,7 @@ static bool give_locked(struct shard *s, unsigned class, uint64_t list, unsigned
 	return true;
 }
 
-static struct shard *begin(struct home *h)
+static struct shard *shard_begin(struct home *h)
 {
 	uint32_t number = h->shard ? 0 : near__meta_alloc(sizeof(struct shard));
 
@@ -164,7 +163,7 @@ uint64_t near__shard_take(unsigned class, unsigned most)
 	list = near__central_take(class, most);
 	if (near__list_is_empty(list) || most >= near__sizes[class].batch)
 		return list;
-	rest = after(list, &most, &last);
+	rest = list_after(list, &most, &last);
 	if (is_block(rest)) {
 		set_link(last, NEAR__EMPTY_LIST);
 		near__shard_give(class, rest, true);
@@ -186,10 +185,10 @@ void near__shard_give(unsigned class, uint64_t list, bool is_short)
 		near__central_give(class, list);
 		return;
 	}
-	if (is_short && near__list_is_empty(after(list, &left, &last)))
+	if (is_short && near__list_is_empty(list_after(list, &left, &last)))
 		n -= left;
 	near__heap_lock(&h->lock);
-	kept = begin(h) && give_locked(h->shard, class, list, n, last);
+	kept = shard_begin(h) && give_locked(h->shard, class, list, n, last);
 	near_lock_unlock(&h->lock);
 	if (!kept)
 		near__central_give(class, list);

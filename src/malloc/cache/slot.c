@@ -2,14 +2,14 @@
 /* The slot that a thread is on: its cache, opened when it is first used, and its counts. */
 #include <nearcpu/counter.h>
 
-#include "malloc/cache/cache.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 
 struct near__tally near__overflow[NEAR__SIZES + 1];
 
 void near__tally(int64_t *own, int64_t *overflow)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++)
+	NEAR__TRY_WHILE(true)
 		if (NEAR__LIKELY(near__counter_try_add(own, 1)))
 			return;
 	__atomic_fetch_add(overflow, 1, __ATOMIC_RELAXED); /* a sum: nothing is ordered by it */
@@ -27,7 +27,7 @@ struct near__cache *near__cache_now(void)
 	return __atomic_load_n(&cache->due, __ATOMIC_RELAXED) ? cache : NULL;
 }
 
-static void begin(struct near__cache *own, unsigned class)
+static void slot_begin(struct near__cache *own, unsigned class)
 {
 	uint64_t never = 0;
 
@@ -48,7 +48,7 @@ bool near__cache_open(unsigned class)
 	own = near_percpu_at(near__heap.caches, slot);
 	list = __atomic_load_n(&own->entries[class].list, __ATOMIC_RELAXED); /* a hint */
 	if (list == NEAR__UNUSED_LIST)
-		begin(own, class);
+		slot_begin(own, class);
 	return list != NEAR__CLOSED_LIST;
 }
 

@@ -6,19 +6,18 @@
  * when it ends.
  *
  * A list begins short, and may become twice as long each time that it is empty or full, up to a
- * batch. Other threads cannot take what a thread has while it waits: so that many threads that wait
- * do not hold much, lists are also the shorter the more threads there are. The lists of a class
- * together have about 1/SHARE of the setting malloc_cache, or LEAST_BYTES for each thread. A thread
- * applies its limit when a list is empty or full.
+ * batch. Lists get shorter as the number of threads grows: many idle threads then hold little
+ * memory, which no other thread can take. The lists of a class together have about 1/SHARE of the
+ * setting malloc_cache, or LEAST_BYTES for each thread. A thread applies its limit when a list is
+ * empty or full.
  *
  * In a process with sequences, few threads are here: the child of a vfork, or a thread that could
  * not be registered. These share lists under a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
-#include "malloc/cache/shard.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/cache/thread_cache.h"
 #include "malloc/central/central.h"
 
@@ -126,7 +125,7 @@ static uint32_t take_spare(void)
 
 /* pthread_setspecific may allocate: it then uses the shared lists. Without lists of its own the
  * thread stays with these. */
-static void start(void)
+static void local_start(void)
 {
 	uint32_t number;
 
@@ -166,7 +165,7 @@ static void *alloc_from(struct near__local *l, unsigned class)
 }
 
 /* The list is full, or the class was not used yet. */
-static void make_room(struct near__local *l, unsigned class, unsigned limit)
+static void local_make_room(struct near__local *l, unsigned class, unsigned limit)
 {
 	uint64_t list = l->lists[class].list;
 
@@ -176,39 +175,39 @@ static void make_room(struct near__local *l, unsigned class, unsigned limit)
 }
 
 /* Of a class of which the thread keeps none. */
-static void give_one(struct near__local *l, unsigned class, void *p)
+static void give_one(struct near__local *l, unsigned class, uint64_t block)
 {
 	uint64_t list = NEAR__EMPTY_LIST;
 
-	near__list_put(&list, p);
+	near__list_push(&list, block);
 	__atomic_store_n(&l->deltas[class], l->deltas[class] - 1, __ATOMIC_RELAXED);
 	near__shard_give(class, list, true);
 }
 
-static void free_to(struct near__local *l, unsigned class, void *p)
+static void free_to(struct near__local *l, unsigned class, uint64_t block)
 {
 	struct near__local_list *e = &l->lists[class];
 
-	if (e->list == near__offset_of(p))
-		near__heap_misuse("double free", p);
+	if (e->list == block)
+		near__heap_misuse("double free", near__list_block(block));
 	if (!e->room) {
 		unsigned limit = grow_limit(l, class);
 
-		make_room(l, class, limit);
-		near__refuse_freed(class, p); /* the list that left may have contained it */
+		local_make_room(l, class, limit);
+		near__refuse_freed(class, block); /* the list that left may have contained it */
 		if (!limit) {
-			give_one(l, class, p);
+			give_one(l, class, block);
 			return;
 		}
 	}
-	near__local_put(e, p);
+	near__local_put(e, block);
 }
 
 /* The thread's own lists, or the shared ones, with their lock. */
 static struct near__local *lists_begin(struct near__deferred *misuse)
 {
 	if (NEAR__UNLIKELY(!near__local) && !shares)
-		start();
+		local_start();
 	if (NEAR__LIKELY(near__local != NULL))
 		return near__local;
 	near__defer_begin(misuse);
@@ -234,12 +233,12 @@ void *near__thread_cache_alloc(unsigned class)
 	return p;
 }
 
-void near__thread_cache_free(unsigned class, void *p)
+void near__thread_cache_free(unsigned class, uint64_t block)
 {
 	struct near__deferred misuse;
 	struct near__local *l = lists_begin(&misuse);
 
-	free_to(l, class, p);
+	free_to(l, class, block);
 	lists_end(l, &misuse);
 }
 

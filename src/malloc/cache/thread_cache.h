@@ -45,10 +45,10 @@ static inline void *near__local_take(struct near__local_list *e)
 	return near__list_take(&e->list);
 }
 
-static inline void near__local_put(struct near__local_list *e, void *p)
+static inline void near__local_put(struct near__local_list *e, uint64_t block)
 {
 	near__local_count(e, (uint64_t)-1);
-	near__list_put(&e->list, p);
+	near__list_push(&e->list, block);
 }
 
 /* NULL: the thread's list of the class has no block. */
@@ -61,15 +61,15 @@ static inline void *near__thread_cache_take(unsigned class)
 	return near__local_take(&l->lists[class]);
 }
 
-/* False: there is no room, or p is the first block already. */
-static inline bool near__thread_cache_put(unsigned class, void *p)
+/* False: there is no room, or the block is the first one already. */
+static inline bool near__thread_cache_put(unsigned class, uint64_t block)
 {
 	struct near__local *l = near__local;
 
 	if (NEAR__UNLIKELY(!l) || NEAR__UNLIKELY(!l->lists[class].room) ||
-	    NEAR__UNLIKELY(l->lists[class].list == near__offset_of(p)))
+	    NEAR__UNLIKELY(l->lists[class].list == block))
 		return false;
-	near__local_put(&l->lists[class], p);
+	near__local_put(&l->lists[class], block);
 	return true;
 }
 

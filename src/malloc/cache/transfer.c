@@ -6,8 +6,8 @@
  * quota of these in large pieces, and returns them as it decays. The thread that moved a list
  * counts what the slot holds, outside of the sequence: it may have left the slot by then. The sum
  * is about right, and is computed again at each step of decay. */
-#include "malloc/base/conf.h"
-#include "malloc/cache/cache.h"
+#include "malloc/base/malloc_conf.h"
+#include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
@@ -16,7 +16,7 @@
 #define MOST_AT_ONCE 32             /* lists that one step gives away */
 #define LARGE_SHARE 128             /* of the heap: the lists of a class with large blocks */
 
-static enum near__tried push(unsigned class, uint64_t list, unsigned most)
+static enum near__tried transfer_push(unsigned class, uint64_t list, unsigned most)
 {
 	struct near__bin b = near__bin_of(class);
 
@@ -107,8 +107,8 @@ void near__transfer_put(unsigned class, uint64_t list)
 	list = near__central_send_home(class, list);
 	if (near__list_is_empty(list))
 		return;
-	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = push(class, list, most);
+	NEAR__TRY_WHILE(may) {
+		enum near__tried tried = transfer_push(class, list, most);
 
 		if (tried == NEAR__COMMITTED) {
 			count_held(cache, (int64_t)near__batch_bytes(class));
@@ -121,11 +121,11 @@ void near__transfer_put(unsigned class, uint64_t list)
 	near__central_give(class, list);
 }
 
-static bool pop(unsigned class, uint64_t *list)
+static bool transfer_pop(unsigned class, uint64_t *list)
 {
 	enum near__tried tried = NEAR__ABORTED;
 
-	for (int i = 0; tried == NEAR__ABORTED && i < NEAR_SEQ_TRIES; i++)
+	NEAR__TRY_WHILE(tried == NEAR__ABORTED)
 		tried = pop_once(class, list);
 	return tried == NEAR__COMMITTED;
 }
@@ -148,7 +148,7 @@ uint64_t near__transfer_get(unsigned class, void **untouched)
 {
 	uint64_t list;
 
-	if (!near__transfer_most(class) || !pop(class, &list))
+	if (!near__transfer_most(class) || !transfer_pop(class, &list))
 		return near__central_fetch(class, near__sizes[class].batch, untouched);
 	note_taken(class);
 	near__tally(&near__tally_of(class)->refills, &near__overflow[class].refills);
@@ -166,7 +166,7 @@ static int decay_class(struct near__cache *cache, unsigned class, int left)
 	uint32_t idle = fewest < lists ? fewest : lists;
 	uint64_t list;
 
-	for (idle = idle / 2; idle > 0 && left > 0 && pop(class, &list); idle--, left--)
+	for (idle = idle / 2; idle > 0 && left > 0 && transfer_pop(class, &list); idle--, left--)
 		near__central_give(class, list);
 	lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->fewest[class], lists, __ATOMIC_RELAXED);

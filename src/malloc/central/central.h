@@ -15,8 +15,9 @@ uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched);
 void near__central_give(unsigned class, uint64_t list);
 /* Gives away the blocks of other nodes than this one; returns the others. */
 uint64_t near__central_send_home(unsigned class, uint64_t list);
-/* Stops the program if the block is free already: in its span, or in a free run of pages. */
-void near__refuse_freed(unsigned class, const void *p);
+/* spans.c: stops the program if the block is free already: in its span, or in a free run of
+ * pages. */
+void near__refuse_freed(unsigned class, uint64_t block);
 /* Gives batches to the spans: all, or those that no slot needed since the last call. */
 void near__central_decay(bool all);
 /* Returns the pages of free blocks to the system, in spans of which other blocks are in use.
@@ -30,5 +31,18 @@ struct near__central_stats {
 };
 void near__central_stats(unsigned class, struct near__central_stats *out);
 void near__central_fork(near__fork_step *step);
+
+/* single.c: classes whose spans have one block, and need no descriptor. */
+static inline bool near__is_single(unsigned class)
+{
+	return near__sizes[class].objects == 1;
+}
+
+unsigned near__single_batch(unsigned class);
+/* A list of at most `most` blocks, and at most a batch; in a small heap of one block. An empty one:
+ * no memory. */
+uint64_t near__single_take(unsigned node, unsigned class, unsigned most);
+void near__single_give(unsigned class, uint64_t list);
+void near__single_stats(unsigned class, struct near__central_stats *out);
 
 #endif

@@ -2,7 +2,7 @@
 /* Blocks that are a span by themselves: a run of pages, whose first has the tag of the class. What
  * no slot keeps returns to the pages immediately, for all classes. The lock of the pages is one for
  * all classes, and a thread that yields for it keeps all its blocks: a batch takes it once. */
-#include "malloc/central/single.h"
+#include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
 #define SHARE 256  /* a batch has at most 1/256 of the heap, */
@@ -18,7 +18,7 @@ static struct {
 } sums[NEAR__SIZES + 1];
 
 /* How many blocks are a small part of the heap. */
-static unsigned share(unsigned class)
+static unsigned heap_share(unsigned class)
 {
 	uint64_t heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;
 	uint64_t n = heap / SHARE / near__sizes[class].size;
@@ -28,7 +28,7 @@ static unsigned share(unsigned class)
 
 unsigned near__single_batch(unsigned class)
 {
-	unsigned n = share(class);
+	unsigned n = heap_share(class);
 
 	return n < LEAST ? LEAST : n;
 }
@@ -36,7 +36,7 @@ unsigned near__single_batch(unsigned class)
 /* From another node, if that one has no memory left. */
 static unsigned take_runs(unsigned node, unsigned class, unsigned most, uint32_t *firsts)
 {
-	unsigned wanted = share(class), n;
+	unsigned wanted = heap_share(class), n;
 	bool zero;
 
 	wanted = wanted < most ? wanted : most;

@@ -2,6 +2,8 @@
 /* Spans. Blocks are taken in the order of their addresses, first from the span that has the fewest,
  * so that all blocks of other spans can return; a span that was never full is carved a page at a
  * time. */
+#include "base/bits.h"
+#include "malloc/central/central.h"
 #include "malloc/central/spans.h"
 #include "malloc/pages/pages.h"
 
@@ -63,7 +65,7 @@ static uintptr_t last_page(const struct near__span *s, const char *p)
 }
 
 /* Blocks that were never used, up to the end of a page. */
-static unsigned carve(struct near__span *s, char **blocks, unsigned wanted)
+static unsigned span_carve(struct near__span *s, char **blocks, unsigned wanted)
 {
 	unsigned n = 0, objects = near__sizes[s->class].objects;
 	uintptr_t page = last_page(s, block_at(s, s->carved));
@@ -79,13 +81,13 @@ static unsigned carve(struct near__span *s, char **blocks, unsigned wanted)
 	return n;
 }
 
-/* near__span_has reads them concurrently. */
+/* near__refuse_freed reads them concurrently. */
 static void set_bits(struct near__span *s, unsigned word, uint64_t bits)
 {
 	__atomic_store_n(&s->bits[word], bits, __ATOMIC_RELAXED);
 }
 
-static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
+static unsigned span_take_from(struct near__span *s, char **blocks, unsigned wanted)
 {
 	unsigned n = 0;
 
@@ -116,11 +118,11 @@ unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wante
 		while (all->lists[q] && n < wanted) {
 			struct near__span *s = span_at(all->lists[q]);
 
-			got = take_from(s, blocks + n, wanted - n);
+			got = span_take_from(s, blocks + n, wanted - n);
 			if (!got && n)
 				return n;
 			if (!got) {
-				got = *fresh = carve(s, blocks, most_to_carve(s, wanted));
+				got = *fresh = span_carve(s, blocks, most_to_carve(s, wanted));
 				all->carved += got;
 			}
 			n += got;
@@ -149,7 +151,7 @@ void near__spans_keep(struct near__spans *all, struct near__span *s)
 
 struct near__span *near__span_begin(struct near__span *s, unsigned class)
 {
-	size_t size = sizeof(*s) + (near__sizes[class].objects + 63u) / 64 * sizeof(uint64_t);
+	size_t size = sizeof(*s) + near__bit_words(near__sizes[class].objects) * sizeof(uint64_t);
 	uint32_t number = s ? s->number : near__meta_alloc(size);
 
 	if (!number)
@@ -175,48 +177,56 @@ void near__span_place(struct near__span *s, uint32_t first)
 
 /* ---- giving ---- */
 
-static unsigned index_around(const struct near__span *s, const char *p)
+static unsigned index_around(const struct near__span *s, uint64_t offset)
 {
-	size_t offset = (size_t)(p - (char *)near__page_at(s->first));
+	uint64_t in_span = offset - ((uint64_t)s->first << NEAR__PAGE_SHIFT);
 
-	return (unsigned)((uint64_t)offset * near__sizes[s->class].reciprocal >> 32);
+	return (unsigned)(in_span * near__sizes[s->class].reciprocal >> 32);
 }
 
-void *near__span_block(const void *p)
+uint64_t near__span_block(uint64_t offset)
 {
-	const struct near__span *s = near__span_of(p);
+	const struct near__span *s = span_at(near__heap.owner[offset >> NEAR__PAGE_SHIFT]);
 
-	return block_at(s, index_around(s, p));
+	return ((uint64_t)s->first << NEAR__PAGE_SHIFT) +
+	       (uint64_t)index_around(s, offset) * near__sizes[s->class].size;
 }
 
-bool near__span_has(const void *p)
+static bool span_has(uint64_t block)
 {
-	const struct near__span *s = near__span_of(p);
-	unsigned i = index_around(s, p);
+	const struct near__span *s = span_at(near__heap.owner[block >> NEAR__PAGE_SHIFT]);
 
-	return __atomic_load_n(&s->bits[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
+	return NEAR__BIT_LOAD(s->bits, index_around(s, block), __ATOMIC_RELAXED);
+}
+
+/* Without the lock: the bit of a block in use is 0, and stays 0. */
+void near__refuse_freed(unsigned class, uint64_t block)
+{
+	unsigned tag = near__heap.page_map[block >> NEAR__PAGE_SHIFT];
+
+	if (near__class_of_tag(tag) != class || (!near__is_single(class) && span_has(block)))
+		near__heap_misuse("double free", near__list_block(block));
 }
 
 /* Returns whether p is a block of the span that is not in it. Anything else is misuse. */
-static bool give(struct near__span *s, const char *p)
+static bool span_give(struct near__span *s, const char *p)
 {
-	unsigned i = index_around(s, p);
-	uint64_t bit = (uint64_t)1 << i % 64;
+	unsigned i = index_around(s, near__offset_of(p));
 
 	if (block_at(s, i) != p || i >= s->carved) {
 		near__heap_misuse("free of a pointer into a block", p);
 		return false;
 	}
-	if (s->bits[i / 64] & bit) {
+	if (near__bit(s->bits, i)) {
 		near__heap_misuse("double free", p);
 		return false;
 	}
-	set_bits(s, i / 64, s->bits[i / 64] | bit);
+	set_bits(s, i / 64, s->bits[i / 64] | near__bit_of(i));
 	return true;
 }
 
 /* `n` blocks have returned to the span. */
-static struct near__span *came(struct near__spans *all, struct near__span *s, unsigned n)
+static struct near__span *span_came_back(struct near__spans *all, struct near__span *s, unsigned n)
 {
 	s->here = (uint16_t)(s->here + n);
 	all->out -= n;
@@ -236,8 +246,8 @@ struct near__span *near__spans_give(struct near__spans *all, struct near__span *
 	unsigned came_back = 0;
 
 	for (unsigned b = 0; b < n; b++)
-		came_back += give(s, blocks[b]);
-	return NEAR__LIKELY(came_back) ? came(all, s, came_back) : NULL;
+		came_back += span_give(s, blocks[b]);
+	return NEAR__LIKELY(came_back) ? span_came_back(all, s, came_back) : NULL;
 }
 
 void near__spans_free(struct near__span *const *spans, unsigned n)
@@ -267,7 +277,7 @@ struct near__span *near__spans_next(struct near__spans *all)
 
 void near__span_hold(struct near__spans *all, struct near__span *s, struct near__held *held)
 {
-	unsigned words = (near__sizes[s->class].objects + 63u) / 64;
+	unsigned words = (unsigned)near__bit_words(near__sizes[s->class].objects);
 
 	held->n = s->here;
 	memcpy(held->bits, s->bits, words * sizeof(uint64_t));
@@ -280,14 +290,14 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 
 /* A page of the system at that offset. Blocks that were never carved are not held: they may be
  * carved concurrently. */
-static bool covers(const struct near__held *held, unsigned class, size_t offset)
+static bool span_covers(const struct near__held *held, unsigned class, size_t offset)
 {
 	unsigned first = (unsigned)(offset / near__sizes[class].size);
 	unsigned end = (unsigned)((offset + near__page_size() - 1) / near__sizes[class].size) + 1;
 
 	end = end < near__sizes[class].objects ? end : near__sizes[class].objects;
 	for (unsigned i = first; i < end; i++)
-		if (!(held->bits[i / 64] >> i % 64 & 1))
+		if (!near__bit(held->bits, i))
 			return false;
 	return first < end;
 }
@@ -300,9 +310,9 @@ size_t near__span_discard(struct near__span *s, const struct near__held *held)
 
 	for (size_t from = -(uintptr_t)p & (page - 1), to; from + page <= size; from = to) {
 		to = from + page;
-		if (!covers(held, s->class, from))
+		if (!span_covers(held, s->class, from))
 			continue;
-		while (to + page <= size && covers(held, s->class, to))
+		while (to + page <= size && span_covers(held, s->class, to))
 			to += page;
 		__atomic_store_n(&s->discarded, true, __ATOMIC_RELAXED); /* see spans.h */
 		near__os_discard(p + from, to - from);
@@ -314,7 +324,7 @@ size_t near__span_discard(struct near__span *s, const struct near__held *held)
 struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
 				      const struct near__held *held)
 {
-	for (unsigned w = 0; w < (near__sizes[s->class].objects + 63u) / 64; w++)
+	for (unsigned w = 0; w < near__bit_words(near__sizes[s->class].objects); w++)
 		set_bits(s, w, s->bits[w] | held->bits[w]);
-	return came(all, s, held->n);
+	return span_came_back(all, s, held->n);
 }

@@ -38,12 +38,8 @@ static inline struct near__span *near__span_of(const void *p)
 	return near__meta_at(near__heap.owner[near__page_of(p)]);
 }
 
-/* The beginning of the block that p points into. Without the lock. */
-void *near__span_block(const void *p);
-
-/* Whether the block is in its span. Without the lock: the bit of a block in use is 0, and stays
- * 0. */
-bool near__span_has(const void *p);
+/* The offset of the block around an offset. Without the lock. */
+uint64_t near__span_block(uint64_t offset);
 
 /* Takes up to `wanted` blocks, of which the first `fresh` were never used. 0: there is no span with
  * blocks. A link in a block of this size or more is the first write to a page as often as not, and

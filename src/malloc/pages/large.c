@@ -2,7 +2,7 @@
 /* Large blocks: whole pages, whose number is in `owner` of the first. */
 #include <string.h>
 
-#include "ground/probe.h"
+#include "base/probe.h"
 #include "malloc/pages/marks.h"
 #include "malloc/pages/node.h"
 
@@ -17,7 +17,7 @@ struct near__large_stats near__large_stats;
 #define LARGEST_ALIGN ((size_t)1 << 36)
 
 /* Relaxed: statistics. */
-static void count(uint64_t *sum, int64_t n)
+static void large_count(uint64_t *sum, int64_t n)
 {
 	__atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
 }
@@ -30,7 +30,7 @@ static uint32_t pages_for(size_t size)
 	return pages > near__heap.size >> NEAR__PAGE_SHIFT ? 0 : (uint32_t)pages;
 }
 
-static void *make(uint32_t first, uint32_t pages)
+static void *large_make(uint32_t first, uint32_t pages)
 {
 	near__heap.owner[first] = pages;
 	if (pages > 1) /* also the new end of a block that was cut */
@@ -56,34 +56,32 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 		return NULL;
 	if (*zero && pages >= REPLACED)
 		near__pages_replace(pages);
-	count(&near__large_stats.taken, 1);
-	count(&near__large_stats.pages, pages);
-	return make(first, pages);
+	large_count(&near__large_stats.taken, 1);
+	large_count(&near__large_stats.pages, pages);
+	return large_make(first, pages);
 }
 
 /* The first page of a block. */
-static uint32_t first_of(const void *p)
+static uint32_t first_of(uint64_t block)
 {
-	uint32_t page = near__page_of(p);
-
-	if (p != near__page_at(page))
-		near__heap_die("a pointer into a block", p);
-	return page;
+	if (block % NEAR__PAGE)
+		near__heap_die("a pointer into a block", block);
+	return (uint32_t)(block >> NEAR__PAGE_SHIFT);
 }
 
-size_t near__large_size(const void *p)
+size_t near__large_size(uint64_t block)
 {
-	return (size_t)near__heap.owner[first_of(p)] << NEAR__PAGE_SHIFT;
+	return (size_t)near__heap.owner[first_of(block)] << NEAR__PAGE_SHIFT;
 }
 
-void near__large_free(void *p)
+void near__large_free(uint64_t block)
 {
-	uint32_t first = first_of(p);
+	uint32_t first = first_of(block), pages = near__heap.owner[first];
 
-	near__probe(NEAR__PROBE_FREE, p, near__large_size(p));
-	count(&near__large_stats.freed, 1);
-	count(&near__large_stats.pages, -(int64_t)near__heap.owner[first]);
-	near__pages_free(first, near__heap.owner[first], true);
+	near__probe(NEAR__PROBE_FREE, near__list_block(block), (size_t)pages << NEAR__PAGE_SHIFT);
+	large_count(&near__large_stats.freed, 1);
+	large_count(&near__large_stats.pages, -(int64_t)pages);
+	near__pages_free(first, pages, true);
 }
 
 /* Each move may add a mapping; a process can have 65,530. */
@@ -94,7 +92,7 @@ static bool is_worth_moving(uint32_t pages)
 
 /* Of a run in use, frees what is behind the first `stays` pages. With the lock: without tags in its
  * middle, what stays would appear free. The first tag changes. */
-static void cut(uint32_t first, uint32_t count, uint32_t stays, bool dirty)
+static void large_cut(uint32_t first, uint32_t count, uint32_t stays, bool dirty)
 {
 	bool clear = near__marks_clear(first + stays, count - stays);
 	struct near__pages *p = &near__pages[near__node_of(first)];
@@ -118,14 +116,14 @@ static enum near__moved move_whole(uint32_t from, uint32_t to, uint32_t whole, u
 	moved = near__os_move(near__page_at(to), near__page_at(from), size,
 			      near__extent_of(to)->blocks.node);
 	if (moved == NEAR__MOVE_LOST) {
-		cut(to, wanted, whole, false);
+		large_cut(to, wanted, whole, false);
 		near__pages_lose(to, whole);
 	}
 	return moved;
 }
 
 /* Whole pages of the system are moved, the rest is copied; all of it if the move failed. */
-static void *move(void *p, uint32_t had, uint32_t wanted)
+static void *large_move(void *p, uint32_t had, uint32_t wanted)
 {
 	uint32_t unit = near__system_page(), begin = near__page_of(p), whole = 0, first;
 	enum near__moved moved;
@@ -139,7 +137,7 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 		first = near__pages_alloc(near__node_now(), wanted, whole ? unit : 1, &zero);
 		if (first == NEAR__NONE)
 			return NULL;
-		q = make(first, wanted);
+		q = large_make(first, wanted);
 		moved = whole ? move_whole(begin, first, whole, wanted) : NEAR__NOT_MOVED;
 		whole = moved == NEAR__MOVED ? whole : 0;
 	} while (moved == NEAR__MOVE_LOST);
@@ -150,28 +148,30 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 		near__pages_free(begin, whole, false);
 	if (whole < had)
 		near__pages_free(begin + whole, had - whole, true);
-	count(&near__large_stats.pages, (int64_t)wanted - had);
+	large_count(&near__large_stats.pages, (int64_t)wanted - had);
 	return q;
 }
 
 void *near__large_resize(void *p, size_t size)
 {
-	uint32_t first = first_of(p), had = near__heap.owner[first], wanted = pages_for(size);
+	uint32_t first = first_of(near__offset_of(p)), had = near__heap.owner[first];
+	uint32_t wanted = pages_for(size);
+	size_t bytes = (size_t)had << NEAR__PAGE_SHIFT;
 
 	if (!wanted)
 		return NULL;
-	if (size < near__large_size(p))
-		near__probe(NEAR__PROBE_FREE, (char *)p + size, near__large_size(p) - size);
+	if (size < bytes)
+		near__probe(NEAR__PROBE_FREE, (char *)p + size, bytes - size);
 	if (wanted < had) {
-		cut(first, had, wanted, true);
-		make(first, wanted);
-		count(&near__large_stats.pages, (int64_t)wanted - had);
+		large_cut(first, had, wanted, true);
+		large_make(first, wanted);
+		large_count(&near__large_stats.pages, (int64_t)wanted - had);
 	}
 	if (wanted <= had)
 		return p;
 	if (near__pages_grow(first, had, wanted)) {
-		count(&near__large_stats.pages, (int64_t)wanted - had);
-		return make(first, wanted);
+		large_count(&near__large_stats.pages, (int64_t)wanted - had);
+		return large_make(first, wanted);
 	}
-	return move(p, had, wanted);
+	return large_move(p, had, wanted);
 }

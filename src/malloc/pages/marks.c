@@ -5,7 +5,7 @@
 #include "malloc/pages/marks.h"
 
 #include "malloc/base/os.h"
-#include "malloc/pages/space.h"
+#include "malloc/pages/node.h"
 
 uint32_t near__marks;
 
@@ -15,23 +15,15 @@ uint32_t near__marks;
 
 static uint64_t *parts[(NEAR__MAX_PAGES >> PART_SHIFT) + 1]; /* each is stored once */
 
-/* NULL: no bit of this part was ever set. Acquire: pairs with the release in create. */
-static uint64_t *word_of(uint32_t page)
+/* NULL: no bit of this part was ever set. Acquire: pairs with the release in marks_create. */
+static uint64_t *marks_word(uint32_t page)
 {
 	uint64_t *bits = __atomic_load_n(&parts[page >> PART_SHIFT], __ATOMIC_ACQUIRE);
 
 	return bits ? &bits[page % (1u << PART_SHIFT) / 64] : NULL;
 }
 
-/* The bits of [page, end) in the word of `page`. */
-static uint64_t mask_of(uint32_t page, uint32_t end)
-{
-	uint64_t mask = ~(uint64_t)0 << page % 64;
-
-	return end - (page & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
-}
-
-static bool create(uint32_t page)
+static bool marks_create(uint32_t page)
 {
 	uint64_t **part = &parts[page >> PART_SHIFT], *none = NULL, *new = near__os_map(PART_SIZE);
 
@@ -44,13 +36,13 @@ static bool create(uint32_t page)
 }
 
 /* Relaxed: what frees the block is ordered after the call that marks it. */
-static void set(uint32_t first, uint32_t end)
+static void marks_set(uint32_t first, uint32_t end)
 {
 	__atomic_store_n(&near__marks, 1, __ATOMIC_RELAXED);
 	for (uint32_t page = first; page < end; page = (page | 63) + 1) {
-		if (!word_of(page) && !create(page))
+		if (!marks_word(page) && !marks_create(page))
 			return;
-		__atomic_fetch_or(word_of(page), mask_of(page, end), __ATOMIC_RELAXED);
+		__atomic_fetch_or(marks_word(page), near__page_bits(page, end), __ATOMIC_RELAXED);
 	}
 }
 
@@ -71,17 +63,17 @@ void near__marks_set(const void *p, size_t size)
 	limit = base + near__heap.size;
 	end = end > limit ? limit : end;
 	if (begin < end)
-		set(unit_of(begin - base), unit_of(end - base + near__page_size() - 1));
+		marks_set(unit_of(begin - base), unit_of(end - base + near__page_size() - 1));
 }
 
 /* The first page of [page, end) whose bit is set, with `flip` all ones: is clear. */
-static uint32_t next(uint32_t page, uint32_t end, uint64_t flip)
+static uint32_t marks_next(uint32_t page, uint32_t end, uint64_t flip)
 {
 	for (; page < end; page = (page | 63) + 1) {
-		const uint64_t *at = word_of(page);
+		const uint64_t *at = marks_word(page);
 		uint64_t word = at ? __atomic_load_n(at, __ATOMIC_RELAXED) : 0;
 
-		word = (word ^ flip) & mask_of(page, end);
+		word = (word ^ flip) & near__page_bits(page, end);
 		if (word)
 			return (page & ~63u) + (uint32_t)__builtin_ctzll(word);
 	}
@@ -89,7 +81,7 @@ static uint32_t next(uint32_t page, uint32_t end, uint64_t flip)
 }
 
 /* A page of the system that other blocks share keeps its marks. */
-static bool renew(uint32_t first, uint32_t end)
+static bool marks_renew(uint32_t first, uint32_t end)
 {
 	uint32_t unit = near__system_page();
 
@@ -101,18 +93,20 @@ static bool renew(uint32_t first, uint32_t end)
 			    near__extent_of(first)->blocks.node))
 		return false;
 	for (uint32_t page = first; page < end; page = (page | 63) + 1)
-		__atomic_fetch_and(word_of(page), ~mask_of(page, end), __ATOMIC_RELAXED);
+		__atomic_fetch_and(marks_word(page), ~near__page_bits(page, end), __ATOMIC_RELAXED);
 	return true;
 }
 
-bool near__marks_clear_slow(uint32_t first, uint32_t count)
+bool near__marks_clear(uint32_t first, uint32_t count)
 {
 	uint32_t end = first + count, stop;
 	bool done = true;
 
-	for (first = next(first, end, 0); first < end; first = next(stop, end, 0)) {
-		stop = next(first, end, ~(uint64_t)0);
-		done = renew(first, stop) && done;
+	if (NEAR__LIKELY(!__atomic_load_n(&near__marks, __ATOMIC_RELAXED)))
+		return true;
+	for (first = marks_next(first, end, 0); first < end; first = marks_next(stop, end, 0)) {
+		stop = marks_next(first, end, ~(uint64_t)0);
+		done = marks_renew(first, stop) && done;
 	}
 	return done;
 }
@@ -120,11 +114,19 @@ bool near__marks_clear_slow(uint32_t first, uint32_t count)
 bool near__marks_has(uint32_t first, uint32_t count)
 {
 	return __atomic_load_n(&near__marks, __ATOMIC_RELAXED) &&
-	       next(first, first + count, 0) < first + count;
+	       marks_next(first, first + count, 0) < first + count;
+}
+
+bool near__marks_on(uint64_t block, size_t size)
+{
+	uint32_t first = (uint32_t)(block >> NEAR__PAGE_SHIFT);
+	uint32_t last = (uint32_t)((block + size - (size > 0)) >> NEAR__PAGE_SHIFT);
+
+	return near__marks_has(first, last - first + 1);
 }
 
 void near__marks_moved(uint32_t from, uint32_t to, uint32_t count)
 {
 	if (near__marks_has(from, count))
-		set(to, to + count);
+		marks_set(to, to + count);
 }

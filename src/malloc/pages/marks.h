@@ -19,27 +19,15 @@ void near__marks_set(const void *p, size_t size);
 
 /* Requires that the pages are in no block. False: some could not be mapped afresh (a process can
  * have 65,530 mappings), and must not be used again. */
-bool near__marks_clear_slow(uint32_t first, uint32_t count);
+bool near__marks_clear(uint32_t first, uint32_t count);
 
 /* Whether any of the pages has a mark. */
 bool near__marks_has(uint32_t first, uint32_t count);
 
 /* Whether any page of a block has a mark: it may be protected. */
-static inline bool near__marks_on(const void *p, size_t size)
-{
-	uint32_t first = near__page_of(p),
-		 last = near__page_of((const char *)p + size - (size > 0));
-
-	return near__marks_has(first, last - first + 1);
-}
+bool near__marks_on(uint64_t block, size_t size);
 
 /* Pages of a block moved to `to` with their marks (mremap). */
 void near__marks_moved(uint32_t from, uint32_t to, uint32_t count);
-
-static inline bool near__marks_clear(uint32_t first, uint32_t count)
-{
-	return NEAR__LIKELY(!__atomic_load_n(&near__marks, __ATOMIC_RELAXED)) ||
-	       near__marks_clear_slow(first, count);
-}
 
 #endif

@@ -42,44 +42,26 @@ void near__pages_stats(struct near__pages_stats *out);
 uint32_t near__pages_used(void);
 /* Whether there can be a block at this offset: only then may the page map be read. */
 bool near__pages_contain(uint64_t offset);
+/* What is at an offset. A free finds it once; all levels get the block's offset, and its class. */
+struct near__place {
+	uint64_t offset;
+	uint16_t tag;   /* of the page */
+	uint16_t class; /* of the block that begins there; 0: none, or not of a class */
+};
+#define NEAR__OUTSIDE 256 /* no tag: the address is not from here */
+struct near__place near__place_at(uint64_t offset);
+struct near__place near__place_of(const void *p);
+
 void near__pages_fork(near__fork_step *step);
 void near__purge_fork(near__fork_step *step); /* purge.c; before the pages */
 
 /* space.c: the node of a page in use. */
 unsigned near__node_of(uint32_t page);
 
-/* page_map.c: as those below, for runs from NEAR__LONG on. */
-#define NEAR__LONG 4096u
-#define NEAR__MARKED 64u /* of a long run, at each end */
-/* Fewer pages without tags are no middle of a long run in use. */
-#define NEAR__MIDDLE (NEAR__LONG - 2 * NEAR__MARKED)
-void near__page_map_mark_long(uint32_t first, uint32_t count);
-void near__page_map_unmark_long(uint32_t first, uint32_t count);
-/* Of a run in use `stays` pages remain in use. The first tag changes. */
-void near__page_map_cut(uint32_t first, uint32_t stays);
-
-/* Makes a run not free: its first and last pages become NEAR__REST, the others that or 0. */
-static inline void near__page_map_mark(uint32_t first, uint32_t count)
-{
-	if (NEAR__LIKELY(count < NEAR__LONG))
-		memset(near__heap.page_map + first, NEAR__REST, count);
-	else
-		near__page_map_mark_long(first, count);
-}
-
-/* Makes a run free, whatever its tags were. */
-static inline void near__page_map_unmark(uint32_t first, uint32_t count)
-{
-	if (NEAR__LIKELY(count < NEAR__LONG))
-		memset(near__heap.page_map + first, 0, count);
-	else
-		near__page_map_unmark_long(first, count);
-}
-
 /* large.c: blocks of whole pages. NULL: no memory, and an old block stays. */
 void *near__large_alloc(size_t size, size_t align, bool *zero);
-void near__large_free(void *p);
-size_t near__large_size(const void *p);
+void near__large_free(uint64_t block);
+size_t near__large_size(uint64_t block);
 void *near__large_resize(void *p, size_t size);
 struct near__large_stats {
 	uint64_t taken, freed; /* blocks, so far */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The return of free pages to the system, the oldest first: those that are old enough, and those
  * beyond what may be free at all. */
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/pages/node.h"
-#include "malloc/pages/purge.h"
 
 /* How many pages may be dirty and free, however new they are: half of the pages in use, and at
  * least this many. */
@@ -13,8 +12,6 @@
 /* Pages that are returned under one lock. */
 #define AT_ONCE ((uint64_t)4 << 20 >> NEAR__PAGE_SHIFT)
 
-/* Held while pages are in no run, and the system takes them. It excludes forks: a child would never
- * get these pages back. Taken before the lock of a node. */
 struct near_lock near__purging;
 
 /* Whether a run can be cut in three, once its own descriptor is spare. */
@@ -54,7 +51,7 @@ static void choose_dirty(const struct near__run *r, uint64_t most, struct near__
 static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 		       struct near__run *out)
 {
-	uint32_t number = p->dirty.oldest, end;
+	uint32_t number = p->runs.oldest, end;
 	struct near__run r;
 
 	if (!number || !near__run_is_due(near__run_at(number), decay_ms))
@@ -73,7 +70,7 @@ static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 	return true;
 }
 
-static void give_back(struct near__pages *p, uint32_t first, uint32_t count)
+static void pages_give_back(struct near__pages *p, uint32_t first, uint32_t count)
 {
 	near__dirty_discard(first, first + count);
 	near__heap_lock(&p->lock);
@@ -97,7 +94,7 @@ static uint64_t purge_some(struct near__pages *p, uint64_t decay_ms, uint64_t mo
 	if (!taken)
 		return NO_RUN;
 	if (r.count)
-		give_back(p, r.first, r.count);
+		pages_give_back(p, r.first, r.count);
 	return r.count;
 }
 
@@ -134,7 +131,7 @@ static struct {
 } again;
 
 /* Since half was last forgotten: another thread may have done that after this one's `now`. */
-static uint64_t periods(uint64_t now)
+static uint64_t purge_periods(uint64_t now)
 {
 	int64_t ms = (int64_t)(now - __atomic_load_n(&again.since, __ATOMIC_RELAXED));
 
@@ -152,8 +149,8 @@ static uint64_t count_dirty(void)
 }
 
 /* An estimate: the numbers change. Once a period has passed, `kept` is too large, and counts only
- * after learn() has halved it. */
-static uint64_t excess(uint64_t now)
+ * after purge_learn() has halved it. */
+static uint64_t purge_excess(uint64_t now)
 {
 	uint64_t dirty = count_dirty(), in_use = near__pages_used(), most;
 
@@ -164,15 +161,15 @@ static uint64_t excess(uint64_t now)
 	/* The sums are of different moments, and the second may be too large. */
 	most = (int64_t)in_use > 0 ? in_use / 2 : 0;
 	most = most < LEAST_KEPT ? LEAST_KEPT : most;
-	if (dirty > most && !periods(now))
+	if (dirty > most && !purge_periods(now))
 		most += __atomic_load_n(&again.kept, __ATOMIC_RELAXED);
 	return dirty > most ? dirty - most : 0;
 }
 
 /* Requires near__purging. */
-static void learn(uint64_t now)
+static void purge_learn(uint64_t now)
 {
-	uint64_t passed = periods(now), taken = 0, all = near__pages_used(), n;
+	uint64_t passed = purge_periods(now), taken = 0, all = near__pages_used(), n;
 	uint64_t kept = passed < 64 ? again.kept >> passed : 0;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
@@ -205,15 +202,15 @@ static uint64_t return_some(uint64_t most)
  * much at the beginning, while the others free more. */
 void near__pages_limit(uint64_t now)
 {
-	uint64_t left = excess(now), n = 1;
+	uint64_t left = purge_excess(now), n = 1;
 
 	if (NEAR__LIKELY(!left) || near__malloc_conf.decay_ms == UINT64_MAX)
 		return;
 	for (left += SLACK; left && n && near_lock_try_lock(&near__purging); left -= n) {
 		uint64_t most = left < AT_ONCE ? left : AT_ONCE;
 
-		learn(now);
-		n = excess(now) ? return_some(most) : 0;
+		purge_learn(now);
+		n = purge_excess(now) ? return_some(most) : 0;
 		n = n < left ? n : left;
 		near_lock_unlock(&near__purging);
 	}
@@ -228,7 +225,7 @@ void near__pages_replace(uint64_t count)
 	if (near__malloc_conf.decay_ms == UINT64_MAX)
 		return;
 	while (count && n && near_lock_try_lock(&near__purging)) {
-		learn(near__os_ms());
+		purge_learn(near__os_ms());
 		dirty = count_dirty();
 		n = dirty > again.kept ? dirty - again.kept : 0;
 		n = n < count ? n : count;

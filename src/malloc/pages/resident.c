@@ -2,9 +2,8 @@
 /* Free pages that were returned to the system, and are resident again. Where transparent huge pages
  * are always on, khugepaged makes a huge page of an area of 2 MiB if a single page of it is in use:
  * all others of the area come back. Such pages are clean, and in no list of dirty runs. */
-#include "malloc/base/conf.h"
+#include "malloc/base/malloc_conf.h"
 #include "malloc/pages/node.h"
-#include "malloc/pages/purge.h"
 
 #define AREA ((uint32_t)1 << (21 - NEAR__PAGE_SHIFT))
 
@@ -25,8 +24,8 @@ UNWATCHED static uint8_t tag_of(uint64_t page)
 	return ((const volatile uint8_t *)near__heap.page_map)[page];
 }
 
-/* Also of a page in the middle of a long run in use, whose tags are 0 (page_map.c). */
-static bool is_free(const struct near__extent *e, uint64_t page)
+/* Also of a page in the middle of a long run in use, whose tags are 0 (pages.c). */
+static bool extent_is_free(const struct near__extent *e, uint64_t page)
 {
 	return page >= e->first && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE) &&
 	       tag_of(page) == 0;
@@ -41,11 +40,11 @@ static uint32_t run_of(const struct near__pages *p, const struct near__extent *e
 	uint32_t first = page, number;
 
 	*end = (uint64_t)page + 1;
-	if (!is_free(e, page))
+	if (!extent_is_free(e, page))
 		return 0;
-	while (first > e->first && page - first < NEAR__MIDDLE && is_free(e, first - 1))
+	while (first > e->first && page - first < NEAR__MIDDLE && extent_is_free(e, first - 1))
 		first--;
-	while (*end - page < NEAR__MIDDLE && is_free(e, *end))
+	while (*end - page < NEAR__MIDDLE && extent_is_free(e, *end))
 		++*end;
 	if (*end - first < NEAR__MIDDLE)
 		return near__heap.owner[first];
@@ -120,7 +119,7 @@ void near__pages_purge_clean(void)
 	const struct near__extent *e;
 
 	for (uint64_t page = 0; (e = find_used(&page));) {
-		if (!is_free(e, page)) {
+		if (!extent_is_free(e, page)) {
 			page += used_pages(page);
 			continue;
 		}
@@ -148,7 +147,7 @@ static bool came_back(const struct near__extent *e, uint64_t page, uint64_t end)
 	uint64_t clean = end, used = end;
 
 	for (; page < end; page++) {
-		if (!is_free(e, page))
+		if (!extent_is_free(e, page))
 			used = page;
 		else if (clean == end && near__dirty_count((uint32_t)page, 1) == 0)
 			clean = page;
@@ -166,7 +165,7 @@ static void return_area(const struct near__extent *e, uint64_t page, uint64_t en
 		excluded++;
 	}
 	while (page < end)
-		page = is_free(e, page) ? return_run(e, (uint32_t)page) : page + 1;
+		page = extent_is_free(e, page) ? return_run(e, (uint32_t)page) : page + 1;
 }
 
 void near__pages_purge_areas(unsigned areas)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments and extents. */
-#include "malloc/pages/space.h"
+#include "base/bits.h"
 
-#include "ground/probe.h"
+#include "base/probe.h"
 #include "malloc/pages/node.h"
 
 /* The most segments. With 128 MiB or more each, the tables of a segment are whole pages of 4 KiB;
@@ -22,15 +22,12 @@ static struct near_lock lock; /* of the segments; held while new ones are commit
 static uint64_t unclaimed;    /* pages below are claimed, or in holes */
 static struct near__extent hole;
 
-struct near__extent_map near__extent_map;
-struct near__pages near__pages[NEAR__MAX_NODES];
-
 static uint64_t heap_end(void)
 {
 	return near__heap.size >> NEAR__PAGE_SHIFT;
 }
 
-static uint64_t segment(void)
+static uint64_t segment_size(void)
 {
 	return (uint64_t)1 << near__extent_map.shift;
 }
@@ -82,12 +79,30 @@ bool near__pages_contain(uint64_t offset)
 	return e && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
 }
 
+struct near__place near__place_at(uint64_t offset)
+{
+	struct near__place at = {offset, NEAR__OUTSIDE, 0};
+	unsigned class;
+
+	if (!near__pages_contain(offset))
+		return at;
+	at.tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
+	if (near__begins(at.tag, offset, &class))
+		at.class = (uint16_t) class;
+	return at;
+}
+
+struct near__place near__place_of(const void *p)
+{
+	return near__place_at(near__offset_of(p));
+}
+
 /* ---- segments; the caller holds the lock ---- */
 
 /* The end of the segments that have the pages below `end`. */
 static uint64_t segments_end(uint64_t end)
 {
-	end = (end + segment() - 1) & ~(segment() - 1);
+	end = (end + segment_size() - 1) & ~(segment_size() - 1);
 	return end < heap_end() ? end : heap_end();
 }
 
@@ -95,37 +110,37 @@ static bool are_unclaimed(uint64_t first, uint64_t end)
 {
 	if (end > heap_end())
 		return false;
-	for (uint64_t g = first; g < end; g += segment())
+	for (uint64_t g = first; g < end; g += segment_size())
 		if (near__extent_of((uint32_t)g))
 			return false;
 	return true;
 }
 
-static void assign(struct near__extent *e, uint64_t first, uint64_t end)
+static void extent_assign(struct near__extent *e, uint64_t first, uint64_t end)
 {
 	struct near__extent_map *m = &near__extent_map;
 
-	for (uint64_t g = first; g < end; g += segment())
+	for (uint64_t g = first; g < end; g += segment_size())
 		__atomic_store_n(&m->extents[g >> m->shift], e, __ATOMIC_RELEASE);
 	while (unclaimed < heap_end() && near__extent_of((uint32_t)unclaimed))
-		unclaimed += segment();
+		unclaimed += segment_size();
 }
 
 /* ---- extents ---- */
 
-static struct near__range range(void *base, unsigned node, bool down)
+static struct near__range extent_range(void *base, unsigned node, bool down)
 {
 	return (struct near__range){base, 0, 0, 0, near__heap.nodes > 1 ? (int)node : -1, down};
 }
 
-static void begin(struct near__extent *e, unsigned node, uint32_t first)
+static void extent_begin(struct near__extent *e, unsigned node, uint32_t first)
 {
 	struct near__heap *h = &near__heap;
 
-	e->blocks = range(near__page_at(first), node, false);
-	e->map = range(h->page_map + first, node, false);
-	e->owners = range(h->owner + first, node, false);
-	e->dirty = range(h->dirty - first / 64, node, true);
+	e->blocks = extent_range(near__page_at(first), node, false);
+	e->map = extent_range(h->page_map + first, node, false);
+	e->owners = extent_range(h->owner + first, node, false);
+	e->dirty = extent_range(h->dirty - first / 64, node, true);
 	e->first = e->top = e->end = first;
 	e->node = node;
 	e->refused = UINT64_MAX;
@@ -133,7 +148,7 @@ static void begin(struct near__extent *e, unsigned node, uint32_t first)
 
 static size_t dirty_size(uint64_t count)
 {
-	return (count + 63) / 64 * sizeof(uint64_t);
+	return near__bit_words(count) * sizeof(uint64_t);
 }
 
 static void set_end(struct near__extent *e, uint64_t end)
@@ -165,7 +180,7 @@ static bool keep_descriptors(uint64_t more)
 	return near__meta_keep(((near__pages_used() + more) << NEAR__PAGE_SHIFT) / 64);
 }
 
-static enum near__commit commit(struct near__extent *e, uint64_t end)
+static enum near__commit commit_all(struct near__extent *e, uint64_t end)
 {
 	uint64_t count = end - e->first;
 	enum near__commit result;
@@ -181,7 +196,7 @@ static enum near__commit commit(struct near__extent *e, uint64_t end)
 
 /* Requires that the segments up to `end` are unclaimed. If it fails, nothing changes. Of a new
  * extent the blocks are tried first: another mapping is most likely to be there. */
-static enum near__commit extend(struct near__extent *e, uint64_t end)
+static enum near__commit extent_extend(struct near__extent *e, uint64_t end)
 {
 	struct near__extent was = *e;
 	enum near__commit result = NEAR__USABLE;
@@ -190,9 +205,9 @@ static enum near__commit extend(struct near__extent *e, uint64_t end)
 	if (was.end == was.first)
 		result = near__range_commit(&e->blocks, (end - e->first) << NEAR__PAGE_SHIFT);
 	if (result == NEAR__USABLE)
-		result = commit(e, end);
+		result = commit_all(e, end);
 	if (result == NEAR__USABLE) {
-		assign(e, was.end, e->end);
+		extent_assign(e, was.end, e->end);
 		return result;
 	}
 	near__range_cut(&e->blocks, was.blocks.committed);
@@ -205,21 +220,21 @@ static enum near__commit extend(struct near__extent *e, uint64_t end)
 
 /* Something is in the way of `count` pages at the beginning of the segment at `first`. Returns
  * where to try next. In the middle of a large mapping, *passed doubles. */
-static uint64_t pass(uint64_t first, uint64_t count, unsigned *passed)
+static uint64_t segments_pass(uint64_t first, uint64_t count, unsigned *passed)
 {
-	uint64_t next = first + segment();
+	uint64_t next = first + segment_size();
 
 	if (count > GIVEN_UP)
 		return next;
 	for (unsigned i = 1; i < *passed && are_unclaimed(next, next + 1); i++)
-		next += segment();
+		next += segment_size();
 	*passed = *passed < MOST_PASSED ? *passed * 2 : *passed;
-	assign(&hole, first, next < heap_end() ? next : heap_end());
+	extent_assign(&hole, first, next < heap_end() ? next : heap_end());
 	return next;
 }
 
-static enum near__commit claim(struct near__extent *e, unsigned node, uint32_t count,
-			       uint32_t align)
+static enum near__commit claim_locked(struct near__extent *e, unsigned node, uint32_t count,
+				      uint32_t align)
 {
 	unsigned passed = 1;
 	enum near__commit result;
@@ -227,41 +242,45 @@ static enum near__commit claim(struct near__extent *e, unsigned node, uint32_t c
 	for (uint64_t first = unclaimed, end; first < heap_end();) {
 		end = near__align_page((uint32_t)first, align) + count;
 		if (!are_unclaimed(first, segments_end(end)) || end > heap_end()) {
-			first += segment();
+			first += segment_size();
 			continue;
 		}
-		begin(e, node, (uint32_t)first);
-		result = extend(e, end);
+		extent_begin(e, node, (uint32_t)first);
+		result = extent_extend(e, end);
 		if (result != NEAR__OCCUPIED)
 			return result;
-		first = pass(first, end - first, &passed);
+		first = segments_pass(first, end - first, &passed);
 	}
 	return NEAR__OCCUPIED;
 }
 
-enum near__commit near__extent_claim(struct near__extent *e, unsigned node, uint32_t count,
-				     uint32_t align)
+/* Makes *e a new extent, in which `count` pages are usable, beginning at `align`. OCCUPIED: no
+ * unclaimed segments have room for them. */
+static enum near__commit extent_claim(struct near__extent *e, unsigned node, uint32_t count,
+				      uint32_t align)
 {
 	enum near__commit result;
 
 	near__heap_lock(&lock);
-	result = claim(e, node, count, align);
+	result = claim_locked(e, node, count, align);
 	near_lock_unlock(&lock);
 	return result;
 }
 
-enum near__commit near__extent_commit(struct near__extent *e, uint64_t end)
+/* Makes the memory and the tables below the page `end` usable. OCCUPIED: the extent ends in front
+ * of it. */
+static enum near__commit extent_commit(struct near__extent *e, uint64_t end)
 {
 	enum near__commit result = NEAR__OCCUPIED;
 
 	if (end >= e->refused)
 		return result;
 	if (end <= e->end) {
-		result = commit(e, end);
+		result = commit_all(e, end);
 	} else {
 		near__heap_lock(&lock);
 		if (are_unclaimed(e->end, segments_end(end)) && end <= heap_end())
-			result = extend(e, end);
+			result = extent_extend(e, end);
 		near_lock_unlock(&lock);
 	}
 	if (result == NEAR__OCCUPIED)
@@ -269,8 +288,11 @@ enum near__commit near__extent_commit(struct near__extent *e, uint64_t end)
 	return result;
 }
 
-/* Tables first: the blocks that they describe can be used. */
-uint32_t near__extent_fill(struct near__extent *e, uint64_t others)
+/* The same up to the end that was refused last, as far as there is room; unless what remains is so
+ * much that it is worth being kept for blocks that fit, or there is no room for descriptors: for
+ * these pages, and for `others` that are usable elsewhere but not used yet. Returns the end of the
+ * usable pages. Tables first: the blocks that they describe can be used. */
+static uint32_t extent_fill(struct near__extent *e, uint64_t others)
 {
 	uint64_t end = e->refused < e->end ? e->refused : e->end, n = end - e->first;
 
@@ -287,6 +309,116 @@ uint32_t near__extent_fill(struct near__extent *e, uint64_t others)
 							: e->blocks.committed >> NEAR__PAGE_SHIFT;
 	e->refused = e->first + n + 1;
 	return e->first + (uint32_t)n;
+}
+
+/* ---- the top: the end of the pages that were ever used ---- */
+
+static void raise_top(struct near__pages *p, struct near__extent *e, uint32_t top)
+{
+	if (top <= e->top)
+		return;
+	__atomic_store_n(&p->used, p->used + (top - e->top), __ATOMIC_RELAXED);
+	__atomic_store_n(&e->top, top, __ATOMIC_RELEASE); /* near__pages_contain */
+	near__heap_publish((size_t)top << NEAR__PAGE_SHIFT, (size_t)near__pages_used()
+								    << NEAR__PAGE_SHIFT);
+}
+
+/* The free run that ends at the top; 0: none. */
+static uint32_t last_run(const struct near__extent *e)
+{
+	return e->top > e->first && near__page_is_free(e->top - 1) ? near__heap.owner[e->top - 1]
+								   : 0;
+}
+
+/* The begin of a block at the top, which uses that run. */
+static uint64_t start_of(const struct near__extent *e, uint32_t last, uint32_t align)
+{
+	return near__align_page(last ? near__run_at(last)->first : e->top, align);
+}
+
+/* Makes it usable for a block at its top. */
+static enum near__commit extent_reach(struct near__extent *e, uint32_t count, uint32_t align)
+{
+	uint64_t end = start_of(e, last_run(e), align) + count;
+
+	return extent_commit(e, end > e->top ? end : e->top);
+}
+
+/* The extent has ended. If the pages that are left are few, they become a free run.
+ * `others`: those of the next extent. */
+static void use_rest(struct near__pages *p, struct near__extent *e, uint64_t others)
+{
+	uint32_t top = e->top, end = extent_fill(e, others);
+
+	if (end == top)
+		return;
+	raise_top(p, e, end);
+	near__pages_free_locked(p, top, end - top, false);
+}
+
+static struct near__extent *new_extent(struct near__pages *p, uint32_t count, uint32_t align)
+{
+	struct near__extent *e;
+
+	if (!p->unclaimed) {
+		uint32_t number = p->newest ? near__meta_alloc(sizeof(*e)) : 0;
+
+		p->unclaimed = number ? near__meta_at(number) : p->newest ? NULL : &p->first;
+	}
+	e = p->unclaimed;
+	if (!e || extent_claim(e, (unsigned)(p - near__pages), count, align) != NEAR__USABLE)
+		return NULL;
+	if (p->newest)
+		use_rest(p, p->newest, near__align_page(e->first, align) + count - e->first);
+	p->unclaimed = NULL;
+	e->older = p->newest;
+	return p->newest = e;
+}
+
+/* The newest extent with room at its end, else a new one. */
+static struct near__extent *find_extent(struct near__pages *p, uint32_t count, uint32_t align)
+{
+	for (struct near__extent *e = p->newest; e; e = e->older) {
+		enum near__commit result = extent_reach(e, count, align);
+
+		if (result != NEAR__OCCUPIED)
+			return result == NEAR__USABLE ? e : NULL;
+	}
+	return new_extent(p, count, align);
+}
+
+uint32_t near__space_alloc(struct near__pages *p, uint32_t count, uint32_t align)
+{
+	struct near__extent *e = find_extent(p, count, align);
+	uint32_t last, start, first, end;
+	struct near__run r = {0};
+
+	if (!e)
+		return NEAR__NONE;
+	last = last_run(e);
+	if (last)
+		r = *near__run_at(last);
+	start = last ? r.first : e->top;
+	first = (uint32_t)start_of(e, last, align);
+	end = first + count;
+	if (last)
+		near__pages_remove(p, last);
+	if (first > start)
+		near__pages_insert(p, start, first - start, r.dirty, r.freed);
+	if (end < e->top) /* the run is long enough because it is aligned already */
+		near__pages_insert(p, end, e->top - end, r.dirty, r.freed);
+	raise_top(p, e, end);
+	return first;
+}
+
+bool near__space_grow(struct near__pages *p, struct near__extent *e, uint32_t number, uint64_t end)
+{
+	if (extent_commit(e, end) != NEAR__USABLE)
+		return false;
+	if (number)
+		near__pages_remove(p, number);
+	raise_top(p, e, (uint32_t)end);
+	return true;
 }
 
 void near__space_fork(near__fork_step *step)

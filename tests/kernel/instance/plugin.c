@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "ground/block.h"
-#include "kernel/internal.h"
+#include "base/block.h"
+#include "kernel/kernel.h"
 #include "parking/lot.h"
 
 static int open_all(struct near_counter *count, struct near_refcount *ref, struct near_stack *stack)

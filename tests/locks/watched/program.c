@@ -222,7 +222,7 @@ int main(int count, char **unused)
 	pthread_t t[THREADS];
 
 	(void)unused;
-	require(near_rwlock_init(&with_slots) == 0 && near_counter_init(&counter) == 0);
+	require(near_rwlock_init(&with_slots, NULL) == 0 && near_counter_init(&counter) == 0);
 	require(near_refcount_init(&refcount, gone) == 0 && near_stack_init(&stack) == 0);
 	for (int i = 0; i < THREADS; i++)
 		near_stack_push(&stack, &items[i].link);

@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow, and arrays that are sorted by address. */
+/* Arrays that are sorted by address. */
 #include "check/array.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Capacities are powers of two, so that the count alone shows when the array is full. */
-bool array_grow(void *array, size_t count, size_t size)
-{
-	void *old, *grown;
-
-	if (count & (count - 1) || (count && count < 8))
-		return true;
-	if (count > SIZE_MAX / 2 / size)
-		return false;
-	memcpy(&old, array, sizeof(old));
-	grown = realloc(old, (count < 8 ? 8 : 2 * count) * size);
-	if (!grown)
-		return false;
-	memcpy(array, &grown, sizeof(grown));
-	return true;
-}
 
 static uint64_t address_of(const void *element)
 {

@@ -15,7 +15,7 @@ void check_instructions(struct checker *c, struct sequence *s)
 		{INSN_TRAP, RULE_TRAP},     {INSN_INDIRECT, RULE_INDIRECT_BRANCH},
 		{INSN_ATOMIC, RULE_ATOMIC},
 	};
-	uint64_t stack = (uint64_t)1 << decoder_stack(c->decoder);
+	uint64_t stack = (uint64_t)1 << c->image->facts->stack;
 
 	for (size_t i = s->first; i < s->insn_count; i++) {
 		const struct insn *insn = &s->insns[i];

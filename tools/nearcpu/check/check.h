@@ -44,6 +44,4 @@ struct json_t *name_json(const char *name);
 /* Appends to a json_t, an array. */
 check_reader json_sequence;
 
-const char *cpu_name(enum cpu cpu);
-
 #endif

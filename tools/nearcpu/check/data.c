@@ -6,10 +6,8 @@
  * changes it, or stores to it again at the end. It is a warning if it goes to a fixed place of the
  * slot, which others may read. A store to an address from an input or from a word of the slot
  * counts as one to private memory: a node that is not linked yet, the entry after the last. */
+#include "check/array.h"
 #include "check/sequence.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 struct data {
 	struct checker *c;
@@ -210,7 +208,7 @@ static void check_outside(struct data *d)
 		add_problem(d->s, RULE_VALUE_OUTSIDE, a->insn->address);
 }
 
-static void run(struct data *d)
+static void data_run(struct data *d)
 {
 	struct value at;
 	struct flow_run r = {.insns = d->s->insns,
@@ -239,21 +237,18 @@ static void run(struct data *d)
 	flow_run(d->c->flow, &r);
 }
 
-int check_data(struct checker *c, struct sequence *s)
+void check_data(struct checker *c, struct sequence *s)
 {
 	struct data d = {.c = c, .s = s};
 
 	/* At most two for each instruction; of a giant one the first thousands will do. */
 	d.room = 2 * (s->insn_count - s->first);
 	d.room = d.room < 4096 ? d.room : 4096;
-	d.inside = calloc(d.room ? d.room : 1, sizeof(*d.inside));
-	if (!d.inside)
-		return -ENOMEM;
-	run(&d);
+	d.inside = allocate_zeros(d.room, sizeof(*d.inside));
+	data_run(&d);
 	if (!s->arm)
 		add_problem(s, RULE_ARM_UNSEEN, 0);
 	check_stores(&d);
 	check_outside(&d);
 	free(d.inside);
-	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Decodes an instruction of any CPU, within a budget. */
 #include "check/decode.h"
+#include "common/memory.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,29 +14,25 @@ static bool disassembler_open(struct decoder *d)
 {
 	bool is_arm = d->image->cpu == CPU_AARCH64;
 
-	errno = 0;
 	if (d->image->cpu == CPU_RISCV64)
 		return true;
 	if (cs_open(is_arm ? CS_ARCH_ARM64 : CS_ARCH_X86, is_arm ? CS_MODE_ARM : CS_MODE_64,
 		    &d->capstone) != CS_ERR_OK)
 		return false;
-	d->is_open = true;
 	if (!is_arm) {
 		cs_option(d->capstone, CS_OPT_DETAIL, CS_OPT_ON);
 		cs_option(d->capstone, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL);
 	}
 	d->room = cs_malloc(d->capstone);
 	if (!d->room)
-		errno = ENOMEM;
-	return d->room;
+		out_of_memory();
+	return true;
 }
 
 struct decoder *decoder_open(const struct image *image)
 {
-	struct decoder *d = calloc(1, sizeof(*d));
+	struct decoder *d = allocate_zeros(1, sizeof(*d));
 
-	if (!d)
-		return NULL;
 	d->image = image;
 	d->budget = DECODE_MOST;
 	if (disassembler_open(d))
@@ -47,10 +43,10 @@ struct decoder *decoder_open(const struct image *image)
 
 void decoder_close(struct decoder *d)
 {
-	if (d && d->room)
+	if (d && d->room) {
 		cs_free(d->room, 1);
-	if (d && d->is_open)
 		cs_close(&d->capstone);
+	}
 	free(d);
 }
 
@@ -64,25 +60,6 @@ bool decoder_spend(struct decoder *d)
 bool decoder_is_spent(const struct decoder *d)
 {
 	return !d->budget;
-}
-
-int decoder_stack(const struct decoder *d)
-{
-	static const int stack[] = {[CPU_X86_64] = 4, [CPU_AARCH64] = 31, [CPU_RISCV64] = 2};
-
-	return stack[d->image->cpu];
-}
-
-int decoder_thread(const struct decoder *d)
-{
-	return d->image->cpu == CPU_RISCV64 ? 4 : NO_REGISTER;
-}
-
-unsigned decoder_step(const struct decoder *d)
-{
-	static const unsigned step[] = {[CPU_X86_64] = 1, [CPU_AARCH64] = 4, [CPU_RISCV64] = 2};
-
-	return step[d->image->cpu];
 }
 
 void disassembled(struct insn *insn, const cs_insn *from)
@@ -104,13 +81,32 @@ static void disassemble(struct decoder *d, struct insn *insn, const uint8_t *cod
 			 code[2], code[1], code[0]);
 }
 
-static uint32_t word_at(const uint8_t *code, size_t size)
+bool decode_bytes(struct decoder *d, uint64_t address, const uint8_t *code, size_t left,
+		  struct insn *insn, bool with_text)
 {
 	uint32_t word = 0;
 
-	for (size_t i = 0; i < size && i < 4; i++)
-		word |= (uint32_t)code[i] << (8 * i);
-	return word;
+	memset(insn, 0, sizeof(*insn));
+	insn->address = address;
+	insn->dst = insn->src = insn->src2 = insn->stored = NO_REGISTER;
+	memcpy(&word, code, left < 4 ? left : 4);
+	if (address % d->image->facts->step)
+		return false;
+	switch (d->image->cpu) {
+	case CPU_X86_64:
+		return insn_x86_64(d, insn, code, left, with_text);
+	case CPU_AARCH64:
+		if (left < 4)
+			return false;
+		insn_aarch64(insn, word);
+		if (with_text)
+			disassemble(d, insn, code);
+		return true;
+	case CPU_RISCV64:
+		return left >= ((word & 3) == 3 ? 4 : 2) && insn_riscv64(insn, word, with_text);
+	default:
+		return false;
+	}
 }
 
 bool decode(struct decoder *d, uint64_t address, struct insn *insn, bool with_text)
@@ -118,28 +114,7 @@ bool decode(struct decoder *d, uint64_t address, struct insn *insn, bool with_te
 	size_t left = 0;
 	const uint8_t *code = NULL;
 
-	memset(insn, 0, sizeof(*insn));
-	insn->address = address;
-	insn->dst = insn->src = insn->src2 = insn->stored = NO_REGISTER;
-	if (!decoder_spend(d) || !image_is_code(d->image, address))
-		return false;
-	code = image_bytes(d->image, address, &left);
-	if (!code)
-		return false;
-	switch (d->image->cpu) {
-	case CPU_X86_64:
-		return insn_x86_64(d, insn, code, left, with_text);
-	case CPU_AARCH64:
-		if (left < 4 || address & 3)
-			return false;
-		insn_aarch64(insn, word_at(code, 4));
-		if (with_text)
-			disassemble(d, insn, code);
-		return true;
-	case CPU_RISCV64:
-		if (left < 2 || address & 1 || ((code[0] & 3) == 3 && left < 4))
-			return false;
-		return insn_riscv64(insn, word_at(code, left), with_text);
-	}
-	return false;
+	if (decoder_spend(d) && image_is_code(d->image, address))
+		code = image_bytes(d->image, address, &left);
+	return code && decode_bytes(d, address, code, left, insn, with_text);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One ELF file from beginning to end; and what an archive is made of. */
+#include "check/array.h"
 #include "check/check.h"
 
 #include <ar.h>
@@ -9,43 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *cpu_name(enum cpu cpu)
-{
-	static const char *const names[] = {
-		[CPU_X86_64] = "x86_64", [CPU_AARCH64] = "aarch64", [CPU_RISCV64] = "riscv64"};
-
-	return names[cpu];
-}
-
-static void count(struct check_counts *counts, const struct sequence *s)
+static void sequence_count(struct check_counts *counts, const struct sequence *s)
 {
 	counts->sequences++;
 	for (size_t i = 0; i < s->problem_count; i++)
 		counts->problems[rule_texts[s->problems[i].rule].severity]++;
 }
 
-static int gave_up(char *why)
-{
-	snprintf(why, CHECK_WHY, "gave up: more code to look at than any program has (damaged?)");
-	return -E2BIG;
-}
-
 static int check_sequences(struct checker *c, check_reader *read_one, void *context,
-			   struct check_counts *counts, char *why)
+			   struct check_counts *counts)
 {
 	for (size_t i = 0; i < c->descriptor_count; i++) {
 		struct sequence s;
-		int err = sequence_check(c, &c->descriptors[i], &s);
 
-		if (!err && decoder_is_spent(c->decoder))
-			err = gave_up(why);
-		if (!err) {
-			count(counts, &s);
+		sequence_check(c, &c->descriptors[i], &s);
+		if (!decoder_is_spent(c->decoder)) {
+			sequence_count(counts, &s);
 			read_one(context, &s);
 		}
 		sequence_close(&s);
-		if (err)
-			return err;
+		if (decoder_is_spent(c->decoder))
+			return -E2BIG;
 	}
 	return 0;
 }
@@ -53,26 +38,25 @@ static int check_sequences(struct checker *c, check_reader *read_one, void *cont
 static int check_image(struct image *image, check_reader *read_one, void *context,
 		       struct check_counts *counts, char *why)
 {
-	struct checker c = {.image = image};
-	int err = -ENOMEM;
+	struct checker c = {.image = image, .decoder = decoder_open(image)};
+	int err;
 
-	c.flow = calloc(1, sizeof(*c.flow));
-	c.decoder = decoder_open(image);
-	if (!c.decoder && !errno) {
+	if (!c.decoder) {
 		snprintf(why, CHECK_WHY, "the disassembler (capstone) does not know %s",
-			 cpu_name(image->cpu));
-		err = -ENOTSUP;
-	} else if (c.decoder && c.flow) {
-		c.flow->decoder = c.decoder;
-		c.flow->image = image;
-		err = find_descriptors(&c);
-		if (err == -E2BIG)
-			gave_up(why);
-		if (!err)
-			err = find_branches_in(&c);
-		if (!err)
-			err = check_sequences(&c, read_one, context, counts, why);
+			 image->facts->name);
+		return -ENOTSUP;
 	}
+	c.flow = allocate_zeros(1, sizeof(*c.flow));
+	c.flow->decoder = c.decoder;
+	c.flow->image = image;
+	err = find_descriptors(&c);
+	if (!err) {
+		find_branches_in(&c);
+		err = check_sequences(&c, read_one, context, counts);
+	}
+	if (err)
+		snprintf(why, CHECK_WHY,
+			 "gave up: more code to look at than any program has (damaged?)");
 	free(c.flow);
 	decoder_close(c.decoder);
 	free(c.descriptors);
@@ -90,66 +74,44 @@ int check_elf(const uint8_t *file, size_t size, check_reader *read_one, void *co
 	if (err)
 		return err;
 	err = check_image(&image, read_one, context, counts, why);
-	if (err == -ENOMEM)
-		snprintf(why, CHECK_WHY, "not enough memory");
 	image_free(&image);
 	return err;
 }
 
 #define THIN "!<thin>\n"
 
-static uint64_t member_size(const struct ar_hdr *header)
+/* The size in the header before a member's content; libelf reports at most what is left of the
+ * file. The field has digits and blanks, and ar_fmag after it ends the number. */
+static uint64_t member_size(const uint8_t *content)
 {
-	char digits[sizeof(header->ar_size) + 1] = "";
-
-	memcpy(digits, header->ar_size, sizeof(header->ar_size));
-	return strtoull(digits, NULL, 10);
+	return strtoull(((const struct ar_hdr *)content)[-1].ar_size, NULL, 10);
 }
 
-/* Whether the members fill the file: at one that does not fit, libelf ends without a word. */
-static bool is_whole(const uint8_t *file, size_t size)
-{
-	size_t at = SARMAG;
-
-	while (at < size) {
-		struct ar_hdr header;
-		uint64_t length;
-
-		if (size - at < sizeof(header))
-			return false;
-		memcpy(&header, file + at, sizeof(header));
-		at += sizeof(header);
-		length = member_size(&header);
-		if (memcmp(header.ar_fmag, ARFMAG, sizeof(header.ar_fmag)) != 0 ||
-		    length > size - at)
-			return false;
-		at += length;
-		at += at & 1; /* padding */
-	}
-	return true;
-}
-
-static void split_archive(Elf *archive, const uint8_t *file, size_t size, check_each *each,
+/* False if the file does not end where its last member does: at a member that does not fit or has a
+ * bad header, libelf ends as if there were no more. */
+static bool split_archive(Elf *archive, const uint8_t *file, size_t size, check_each *each,
 			  void *context)
 {
 	Elf_Cmd command = ELF_C_READ_MMAP; /* as libelf counts what is in memory */
-	Elf *member;
 	bool go_on = true;
+	uint64_t end = SARMAG;
+	Elf *member;
 
-	while (go_on && (member = elf_begin(-1, command, archive))) {
+	while (go_on && end <= size && (member = elf_begin(-1, command, archive))) {
 		const Elf_Arhdr *header = elf_getarhdr(member);
-		int64_t offset = elf_getbase(member);
+		uint64_t from = (uint64_t)elf_getbase(member);
+		bool is_there = header && from <= size && (uint64_t)header->ar_size <= size - from;
 
-		/* Members that are not ELF files (the index, notes) are nobody's business. */
-		if (header && offset >= 0 && (uint64_t)offset <= size &&
-		    header->ar_size >= SELFMAG &&
-		    (uint64_t)header->ar_size <= size - (uint64_t)offset &&
-		    memcmp(file + offset, ELFMAG, SELFMAG) == 0)
-			go_on = each(context, header->ar_name ? header->ar_name : "?",
-				     file + offset, (size_t)header->ar_size);
+		end = is_there ? from + member_size(file + from) : UINT64_MAX;
+		/* Members that are not ELF files (the index, notes) are skipped. */
+		if (is_there && header->ar_size >= SELFMAG &&
+		    memcmp(file + from, ELFMAG, SELFMAG) == 0)
+			go_on = each(context, header->ar_name ? header->ar_name : "?", file + from,
+				     (size_t)header->ar_size);
 		command = elf_next(member);
 		elf_end(member);
 	}
+	return !go_on || end == size || end + (end & 1) == size;
 }
 
 int check_split(const uint8_t *file, size_t size, check_each *each, void *context,
@@ -171,11 +133,9 @@ int check_split(const uint8_t *file, size_t size, check_each *each, void *contex
 	if (!archive || elf_kind(archive) != ELF_K_AR) {
 		snprintf(why, CHECK_WHY, "damaged: not an archive after all");
 		err = -EBADMSG;
-	} else {
-		split_archive(archive, file, size, each, context);
-	}
-	if (!err && !is_whole(file, size)) {
-		snprintf(why, CHECK_WHY, "damaged: the archive ends within a member");
+	} else if (!split_archive(archive, file, size, each, context)) {
+		snprintf(why, CHECK_WHY,
+			 "damaged: the archive ends within a member, or has one with a bad header");
 		err = -EBADMSG;
 	}
 	elf_end(archive);

@@ -5,7 +5,6 @@
 #include "check/array.h"
 #include "check/sequence.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,6 @@ struct scan {
 	struct checker *c;
 	uint64_t least, most; /* of all targets of interest */
 	bool no_sections;     /* segments hold data, too */
-	int err;
 };
 
 static bool is_interesting(const struct scan *s, uint64_t from, uint64_t target)
@@ -42,7 +40,7 @@ static bool begins_at(struct checker *c, uint64_t address)
 	unsigned hits = 0, tries = 0;
 
 	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t far = FAR_ENOUGH + i * decoder_step(c->decoder);
+		uint64_t far = FAR_ENOUGH + i * c->image->facts->step;
 		uint64_t at = address - least > far ? address - far : least;
 		struct insn insn;
 
@@ -59,9 +57,8 @@ static void add_branch(struct scan *s, uint64_t from, uint64_t target)
 {
 	struct checker *c = s->c;
 
-	if (s->err || !begins_at(c, from))
-		return;
-	s->err = ARRAY_ADD(c->branches_in, c->branch_in_count, (struct branch_in){target, from});
+	if (begins_at(c, from))
+		APPEND(c->branches_in, c->branch_in_count, (struct branch_in){target, from});
 }
 
 /* Whether an instruction at `from` goes to `target`. */
@@ -84,7 +81,7 @@ static void scan_x86_64(struct scan *s, const struct part *p)
 {
 	const uint8_t *code = p->code;
 
-	for (uint64_t i = 1; i < p->size && !s->err; i++) {
+	for (uint64_t i = 1; i < p->size; i++) {
 		uint64_t at = p->address + i;
 		uint8_t before = code[i - 1];
 		int32_t far;
@@ -101,32 +98,17 @@ static void scan_x86_64(struct scan *s, const struct part *p)
 	}
 }
 
-static uint32_t word_at(const uint8_t *code, uint64_t left)
-{
-	uint32_t word = 0;
-
-	memcpy(&word, code, left < 4 ? left : 4);
-	return word;
-}
-
-/* Quick: the others decode without help. */
+/* Quick: these CPUs' instructions decode without help. */
 static void scan_words(struct scan *s, const struct part *p, unsigned step)
 {
-	bool is_arm = s->c->image->cpu == CPU_AARCH64;
 	uint64_t first = -p->address & (step - 1);
+	struct insn insn;
 
-	for (uint64_t i = first; i + step <= p->size && !s->err; i += step) {
-		uint32_t word = word_at(p->code + i, p->size - i);
-		struct insn insn = {
-			.address = p->address + i, .dst = NO_REGISTER, .stored = NO_REGISTER};
-
-		if (is_arm)
-			insn_aarch64(&insn, word);
-		else if (!insn_riscv64(&insn, word, false))
-			continue;
-		if (insn.kind & INSN_BRANCH && is_interesting(s, insn.address, insn.target))
+	for (uint64_t i = first; i + step <= p->size; i += step)
+		if (decode_bytes(s->c->decoder, p->address + i, p->code + i, p->size - i, &insn,
+				 false) &&
+		    insn.kind & INSN_BRANCH && is_interesting(s, insn.address, insn.target))
 			add_branch(s, insn.address, insn.target);
-	}
 }
 
 static int by_target(const void *a, const void *b)
@@ -149,7 +131,7 @@ static void scan_part(struct scan *s, const struct range *r)
 	if (s->c->image->cpu == CPU_X86_64)
 		scan_x86_64(s, &p);
 	else
-		scan_words(s, &p, decoder_step(s->c->decoder));
+		scan_words(s, &p, s->c->image->facts->step);
 }
 
 static void scan_segments(struct scan *s)
@@ -184,9 +166,9 @@ static void scan_sections(struct scan *s)
 	}
 }
 
-int find_branches_in(struct checker *c)
+void find_branches_in(struct checker *c)
 {
-	struct scan s = {c, UINT64_MAX, 0, false, 0};
+	struct scan s = {c, UINT64_MAX, 0, false};
 
 	for (size_t i = 0; i < c->range_count; i++) {
 		s.least = c->ranges[i].start < s.least ? c->ranges[i].start : s.least;
@@ -198,5 +180,4 @@ int find_branches_in(struct checker *c)
 		scan_segments(&s);
 	if (c->branch_in_count)
 		qsort(c->branches_in, c->branch_in_count, sizeof(*c->branches_in), by_target);
-	return s.err;
 }

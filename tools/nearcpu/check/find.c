@@ -22,7 +22,8 @@ static int add(struct checker *c, struct descriptor d)
 	d.start = words[1];
 	d.length = words[2];
 	d.abort = words[3];
-	return ARRAY_ADD(c->descriptors, c->descriptor_count, d);
+	APPEND(c->descriptors, c->descriptor_count, d);
+	return 0;
 }
 
 static int from_sections(struct checker *c)
@@ -66,7 +67,8 @@ static bool has_form(const struct image *image, const uint8_t *bytes)
 	return words[0] == 0 && words[2] && words[2] <= MOST_LENGTH &&
 	       words[3] - words[1] >= words[2] && image_is_code(image, words[1]) &&
 	       image_is_code(image, words[1] + words[2] - 1) && image_is_code(image, words[3]) &&
-	       image_read(image, words[3] - 4, &signature, 4) && signature == image->signature;
+	       image_read(image, words[3] - 4, &signature, 4) &&
+	       signature == image->facts->signature;
 }
 
 static int from_form(struct checker *c)
@@ -111,20 +113,16 @@ static void unite(struct checker *c)
 	c->descriptor_count = kept + 1;
 }
 
-static int collect_ranges(struct checker *c)
+static void collect_ranges(struct checker *c)
 {
-	c->ranges = calloc(c->descriptor_count ? c->descriptor_count : 1, sizeof(*c->ranges));
-	if (!c->ranges)
-		return -ENOMEM;
 	for (size_t i = 0; i < c->descriptor_count; i++) {
 		const struct descriptor *d = &c->descriptors[i];
 
 		if (!d->length || d->length > MOST_LENGTH || d->length > UINT64_MAX - d->start)
 			continue;
-		c->ranges[c->range_count++] = (struct range){d->start, d->start + d->length};
+		APPEND(c->ranges, c->range_count, (struct range){d->start, d->start + d->length});
 	}
 	array_sort(c->ranges, c->range_count, sizeof(*c->ranges));
-	return 0;
 }
 
 const struct range *find_range(const struct checker *c, uint64_t address)
@@ -143,5 +141,6 @@ int find_descriptors(struct checker *c)
 	if (err)
 		return err;
 	unite(c);
-	return collect_ranges(c);
+	collect_ranges(c);
+	return 0;
 }

@@ -9,7 +9,7 @@
 
 uint32_t flow_stack(const struct flow *flow)
 {
-	return NAME_FIRST + (uint32_t)decoder_stack(flow->decoder);
+	return NAME_FIRST + (uint32_t)flow->image->facts->stack;
 }
 
 bool flow_has_own(const struct flow *flow, struct value address)
@@ -183,20 +183,11 @@ static struct value result(struct flow *f, const struct insn *insn, struct value
 	}
 }
 
-/* Registers that a call leaves alone, by the ABIs of the CPUs. */
-static uint64_t saved_by_calls(const struct flow *f)
-{
-	static const uint64_t saved[] = {
-		[CPU_X86_64] = 0xf038, [CPU_AARCH64] = 0xbff80000, [CPU_RISCV64] = 0x0ffc031c};
-
-	return saved[f->image->cpu];
-}
-
 /* Registers that hold the same in all of the program. */
 static void set_constants(struct flow *f)
 {
-	if (decoder_thread(f->decoder) != NO_REGISTER)
-		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+	if (f->image->facts->thread != NO_REGISTER)
+		f->registers[f->image->facts->thread] = (struct value){NAME_THREAD, 0};
 	if (f->image->global_pointer)
 		f->registers[RISCV_GP] = value_constant((int64_t)f->image->global_pointer);
 }
@@ -219,7 +210,7 @@ static void step(struct flow *f, const struct insn *insn);
 static bool follow_call(struct flow *f, uint64_t address)
 {
 	struct value before[REGISTERS];
-	int stack = decoder_stack(f->decoder);
+	int stack = f->image->facts->stack;
 	bool returned = false;
 	struct insn insn;
 
@@ -310,7 +301,7 @@ static void step(struct flow *f, const struct insn *insn)
 	if (insn->writeback && base != NO_REGISTER && base != insn->dst)
 		f->registers[base] = moved;
 	if (insn->kind & INSN_CALL && !follow_call(f, called))
-		forget(f, ~saved_by_calls(f));
+		forget(f, ~f->image->facts->saved);
 }
 
 /* Code after a jump is reached from elsewhere, with the registers as they were there. False if that
@@ -339,7 +330,7 @@ static void leave(struct flow *f, const struct insn *insn)
 	memcpy(b->registers, f->registers, sizeof(b->registers));
 }
 
-static void begin(struct flow *f, const struct flow_run *run)
+static void flow_begin(struct flow *f, const struct flow_run *run)
 {
 	f->run = run;
 	names_begin(&f->names, NAME_FIRST + REGISTERS);
@@ -354,7 +345,7 @@ void flow_run(struct flow *f, const struct flow_run *run)
 {
 	bool lost = false;
 
-	begin(f, run);
+	flow_begin(f, run);
 	for (size_t i = 0; i < run->count; i++) {
 		const struct insn *insn = &run->insns[i];
 
@@ -363,7 +354,7 @@ void flow_run(struct flow *f, const struct flow_run *run)
 		step(f, insn);
 		leave(f, insn);
 		if (insn->kind & INSN_ENDS) {
-			forget(f, ~((uint64_t)1 << decoder_stack(f->decoder)));
+			forget(f, ~((uint64_t)1 << f->image->facts->stack));
 			lost = true;
 		}
 	}

@@ -4,8 +4,15 @@
 
 #include "check/array.h"
 
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+
+const struct cpu_facts cpu_facts[CPUS] = {
+	[CPU_X86_64] = {"x86_64", EM_X86_64, 0x53053053, 1, 4, -1, 0xf038},
+	[CPU_AARCH64] = {"aarch64", EM_AARCH64, 0xd428bc00, 4, 31, -1, 0xbff80000},
+	[CPU_RISCV64] = {"riscv64", EM_RISCV, 0xf1401073, 2, 2, 4, 0x0ffc031c},
+};
 
 const struct segment *image_segment(const struct image *image, uint64_t address)
 {
@@ -14,6 +21,16 @@ const struct segment *image_segment(const struct image *image, uint64_t address)
 	const struct segment *s = n ? &image->segments[n - 1] : NULL;
 
 	return s && address - s->address < s->size ? s : NULL;
+}
+
+uint8_t *image_bytes(const struct image *image, uint64_t address, size_t *left)
+{
+	const struct segment *s = image_segment(image, address);
+
+	if (!s || address - s->address >= s->filled)
+		return NULL;
+	*left = s->filled - (address - s->address);
+	return s->data + (address - s->address);
 }
 
 bool image_is_code(const struct image *image, uint64_t address)
@@ -26,39 +43,26 @@ bool image_is_code(const struct image *image, uint64_t address)
 bool image_read(const struct image *image, uint64_t address, void *out, size_t size)
 {
 	const struct segment *s = image_segment(image, address);
-	uint64_t at;
+	size_t left = 0;
+	const uint8_t *bytes = image_bytes(image, address, &left);
 
 	if (!s || size > s->size - (address - s->address))
 		return false;
-	at = address - s->address;
 	memset(out, 0, size);
-	if (at < s->filled)
-		memcpy(out, s->data + at, size < s->filled - at ? size : s->filled - at);
+	if (bytes)
+		memcpy(out, bytes, size < left ? size : left);
 	return true;
 }
 
 bool image_write(struct image *image, uint64_t address, const void *data, size_t size)
 {
-	const struct segment *s = image_segment(image, address);
-	uint64_t at;
+	size_t left = 0;
+	uint8_t *bytes = image_bytes(image, address, &left);
 
-	if (!s)
+	if (!bytes || size > left)
 		return false;
-	at = address - s->address;
-	if (at >= s->filled || size > s->filled - at)
-		return false;
-	memcpy(s->data + at, data, size);
+	memcpy(bytes, data, size);
 	return true;
-}
-
-const uint8_t *image_bytes(const struct image *image, uint64_t address, size_t *left)
-{
-	const struct segment *s = image_segment(image, address);
-
-	if (!s || address - s->address >= s->filled)
-		return NULL;
-	*left = s->filled - (address - s->address);
-	return s->data + (address - s->address);
 }
 
 const struct function *image_function(const struct image *image, uint64_t address)
@@ -89,7 +93,6 @@ void image_free(struct image *image)
 		free(image->listed[i]);
 	free(image->segments);
 	free(image->functions);
-	free(image->names);
 	free(image->tls_words);
 	memset(image, 0, sizeof(*image));
 }

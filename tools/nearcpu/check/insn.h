@@ -64,7 +64,7 @@ struct insn {
 
 struct decoder;
 
-/* NULL with errno, or with errno 0 if the disassembler does not serve this CPU. */
+/* NULL if the disassembler does not serve this CPU. */
 struct decoder *decoder_open(const struct image *image);
 void decoder_close(struct decoder *d);
 
@@ -77,22 +77,14 @@ bool decoder_is_spent(const struct decoder *d);
  * empty. */
 bool decode(struct decoder *d, uint64_t address, struct insn *insn, bool with_text);
 
-/* The number of the stack pointer, and of the thread pointer if it is a general register. */
-int decoder_stack(const struct decoder *d);
-int decoder_thread(const struct decoder *d);
-
-/* The least distance between two instructions. */
-unsigned decoder_step(const struct decoder *d);
+/* The same with the bytes at the address given, which costs nothing; not for x86_64. */
+bool decode_bytes(struct decoder *d, uint64_t address, const uint8_t *code, size_t left,
+		  struct insn *insn, bool with_text);
 
 /* `count` bits of an instruction word. */
 static inline unsigned field(uint32_t word, int from, int count)
 {
 	return word >> from & ((1u << count) - 1);
 }
-
-/* For the CPUs' own decoders: a cleared insn with address, and the word or words of code. */
-void insn_aarch64(struct insn *insn, uint32_t word);
-bool insn_riscv64(struct insn *insn, uint32_t word, bool with_text);
-void text_riscv64(struct insn *insn, uint32_t word);
 
 #endif

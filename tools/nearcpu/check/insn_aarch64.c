@@ -2,7 +2,7 @@
 /* A64, by the tables of the Arm Architecture Reference Manual (DDI 0487, C4.1): what branches, what
  * touches memory, and the few ways in which addresses are made. The disassembler writes the text;
  * the one of Debian 12 does not know the newer atomic instructions. */
-#include "check/insn.h"
+#include "check/decode.h"
 
 static int64_t signed_field(uint32_t word, int from, int count)
 {

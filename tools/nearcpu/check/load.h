@@ -33,8 +33,11 @@ struct load {
 /* The bytes [offset, offset + size) of the file, or NULL if they are not all there. */
 const void *load_bytes(const struct load *l, uint64_t offset, uint64_t size);
 
-/* The name of a section, "" if it has none. Never NULL. */
-const char *load_section_name(const struct load *l, size_t i);
+/* The first section of that type which is all there, with its content; or NULL. */
+const Elf64_Shdr *load_section(const struct load *l, uint32_t type, const uint8_t **bytes);
+
+/* A string of a section of strings, or NULL. It stays as long as the file. */
+const char *load_string(const struct load *l, size_t table, uint64_t offset);
 
 /* Adds a segment with a copy of `filled` bytes at `offset` of the file. */
 int load_segment(struct load *l, const struct segment *like, uint64_t offset);
@@ -50,8 +53,8 @@ int load_program(struct load *l);
 int load_object(struct load *l);
 
 /* Functions and the sections that list sequences. */
-int load_symbols(struct load *l);
-int load_listed(struct load *l);
+void load_symbols(struct load *l);
+void load_listed(struct load *l);
 
 /* ---- relocate.c ---- */
 

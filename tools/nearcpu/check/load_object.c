@@ -109,19 +109,18 @@ static struct relocation relocation(const struct object *o, const Elf64_Rela *r,
 	return out;
 }
 
-typedef int visitor(struct object *o, struct relocation *r);
+typedef void visitor(struct object *o, struct relocation *r);
 
-static int collect_high(struct object *o, struct relocation *r)
+static void collect_high(struct object *o, struct relocation *r)
 {
 	bool by_slot;
 
-	if (!relocate_is_high(r->type, &by_slot))
-		return 0;
-	return ARRAY_ADD(o->high, o->high_count,
-			 (struct high){r->place, by_slot ? r->slot : r->value});
+	if (relocate_is_high(r->type, &by_slot))
+		APPEND(o->high, o->high_count,
+		       (struct high){r->place, by_slot ? r->slot : r->value});
 }
 
-static int apply(struct object *o, struct relocation *r)
+static void apply(struct object *o, struct relocation *r)
 {
 	size_t n = array_find(o->high, o->high_count, sizeof(*o->high), r->value);
 
@@ -130,11 +129,10 @@ static int apply(struct object *o, struct relocation *r)
 		r->high_value = o->high[n - 1].value;
 	}
 	relocate(o->l->image, r);
-	return 0;
 }
 
 /* Relocations of sections that are laid out. */
-static int for_each(struct object *o, visitor *visit)
+static void for_each(struct object *o, visitor *visit)
 {
 	struct load *l = o->l;
 	size_t most = l->size; /* a file cannot hold more, unless its sections overlap */
@@ -150,42 +148,24 @@ static int for_each(struct object *o, visitor *visit)
 		     at += sizeof(Elf64_Rela), most--) {
 			struct relocation r;
 			Elf64_Rela rela;
-			int err;
 
 			memcpy(&rela, bytes + at, sizeof(rela));
 			if (rela.r_offset >= l->sections[s->sh_info].sh_size)
 				continue;
 			r = relocation(o, &rela, l->addresses[s->sh_info]);
-			err = visit(o, &r);
-			if (err)
-				return err;
+			visit(o, &r);
 		}
 	}
-	return 0;
 }
 
-static void find_symbols(struct object *o)
-{
-	const struct load *l = o->l;
-
-	for (size_t i = 0; i < l->section_count && !o->symbols.count; i++) {
-		const Elf64_Shdr *s = &l->sections[i];
-		const uint8_t *bytes = load_bytes(l, s->sh_offset, s->sh_size);
-
-		if (s->sh_type == SHT_SYMTAB && bytes)
-			o->symbols = (struct symbols){bytes, s->sh_size / sizeof(Elf64_Sym)};
-	}
-}
-
-static int add_tls_slot(struct object *o, uint32_t index, const Elf64_Sym *symbol)
+static void add_tls_slot(struct object *o, uint32_t index, const Elf64_Sym *symbol)
 {
 	struct image *image = o->l->image;
 	bool is_here = symbol->st_shndx != SHN_UNDEF;
 
-	return ARRAY_ADD(image->tls_words, image->tls_word_count,
-			 (struct tls_word){slot_address(o, index),
-					   (int64_t)(symbol->st_value + TLS_BIAS),
-					   is_here ? 0 : index});
+	APPEND(image->tls_words, image->tls_word_count,
+	       (struct tls_word){slot_address(o, index), (int64_t)(symbol->st_value + TLS_BIAS),
+				 is_here ? 0 : index});
 }
 
 /* The table of addresses that a linker would make, with an entry for each symbol. */
@@ -207,7 +187,7 @@ static int make_table(struct object *o)
 
 		image_write(l->image, slot_address(o, i), &address, sizeof(address));
 		if (read_symbol(o, i, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
-			err = add_tls_slot(o, i, &symbol);
+			add_tls_slot(o, i, &symbol);
 	}
 	return err;
 }
@@ -215,19 +195,24 @@ static int make_table(struct object *o)
 int load_object(struct load *l)
 {
 	struct object o = {.l = l};
+	const Elf64_Shdr *symbols;
+	const uint8_t *bytes;
 	int err = lay_out(l);
 
 	if (!err)
 		err = load_sort_segments(l);
 	if (err)
 		return err;
-	find_symbols(&o);
+	symbols = load_section(l, SHT_SYMTAB, &bytes);
+	if (symbols)
+		o.symbols = (struct symbols){bytes, symbols->sh_size / sizeof(Elf64_Sym)};
 	err = make_table(&o);
-	if (!err && l->image->cpu == CPU_RISCV64)
-		err = for_each(&o, collect_high);
+	if (err)
+		return err;
+	if (l->image->cpu == CPU_RISCV64)
+		for_each(&o, collect_high);
 	array_sort(o.high, o.high_count, sizeof(*o.high));
-	if (!err)
-		err = for_each(&o, apply);
+	for_each(&o, apply);
 	free(o.high);
-	return err;
+	return 0;
 }

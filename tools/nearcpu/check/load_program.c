@@ -72,20 +72,19 @@ static uint64_t symbol_value(const struct load *l, const struct dynamic *d, uint
 	return symbol.st_value;
 }
 
-static int add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
+static void add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
 {
 	struct image *image = l->image;
 	uint32_t index = ELF64_R_SYM(r->r_info);
 	uint64_t value = symbol_value(l, d, index);
 
 	/* A symbol of this file is known by its place, one of another by its number. */
-	return ARRAY_ADD(image->tls_words, image->tls_word_count,
-			 (struct tls_word){r->r_offset,
-					   (int64_t)(value + (uint64_t)r->r_addend + TLS_BIAS),
-					   value || !index ? 0 : index});
+	APPEND(image->tls_words, image->tls_word_count,
+	       (struct tls_word){r->r_offset, (int64_t)(value + (uint64_t)r->r_addend + TLS_BIAS),
+				 value || !index ? 0 : index});
 }
 
-static int apply(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
+static void apply(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
 {
 	/* RELATIVE, 64 bits absolute, GLOB_DAT, and the offset from the thread pointer. */
 	static const struct {
@@ -101,29 +100,23 @@ static int apply(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
 	uint64_t value = (uint64_t)r->r_addend;
 
 	if (type == types[l->image->cpu].tls)
-		return add_tls_word(l, d, r);
+		add_tls_word(l, d, r);
 	if (type == types[l->image->cpu].absolute || type == types[l->image->cpu].global)
 		value += symbol_value(l, d, ELF64_R_SYM(r->r_info));
 	else if (type != types[l->image->cpu].relative)
-		return 0;
+		return;
 	image_write(l->image, r->r_offset, &value, sizeof(value));
-	return 0;
 }
 
-static int apply_rela(struct load *l, const struct dynamic *d)
+static void apply_rela(struct load *l, const struct dynamic *d)
 {
 	Elf64_Rela r;
 
 	for (uint64_t at = 0; d->rela && at < d->rela_size && at < l->size; at += sizeof(r)) {
-		int err;
-
 		if (!image_read(l->image, d->rela + at, &r, sizeof(r)))
-			return 0; /* damaged; the entries before it are valid */
-		err = apply(l, d, &r);
-		if (err)
-			return err;
+			return; /* damaged; the entries before it are valid */
+		apply(l, d, &r);
 	}
-	return 0;
 }
 
 /* The start-up code of a riscv64 program sets gp by these two instructions, once and for all. The
@@ -150,10 +143,10 @@ int load_program(struct load *l)
 	if (err)
 		return err;
 	read_dynamic(l, &d);
-	err = apply_rela(l, &d);
+	apply_rela(l, &d);
 	for (size_t i = 0; i < l->image->segment_count; i++)
 		if (l->image->cpu == CPU_RISCV64 && l->image->segments[i].executable)
 			find_global_pointer(l->image, &l->image->segments[i]);
 	array_sort(l->image->tls_words, l->image->tls_word_count, sizeof(struct tls_word));
-	return err;
+	return 0;
 }

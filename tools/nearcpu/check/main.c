@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu-check: verifies the restartable sequences of programs and libraries. */
 #include "check/check.h"
+#include "common/memory.h"
 #include "common/options.h"
 #include "common/tool.h"
 
@@ -92,14 +93,16 @@ static void add_json(struct check *check, const char *name, json_t *sequences,
 	json_array_append_new(check->files, one);
 }
 
-/* The name of a member, as linkers write it; NULL without memory. */
+/* The name of a member, as linkers write it. */
 static char *full_name(const char *path, const char *member)
 {
-	char *name = NULL;
+	char *name;
 
 	if (!member)
-		return strdup(path);
-	return asprintf(&name, "%s(%s)", path, member) < 0 ? NULL : name;
+		return copy_text(path);
+	if (asprintf(&name, "%s(%s)", path, member) < 0)
+		out_of_memory();
+	return name;
 }
 
 static bool check_one(void *context, const char *member, const uint8_t *file, size_t size)
@@ -111,8 +114,6 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 	json_t *sequences = as_json ? json_array() : NULL;
 	int err;
 
-	if (!name)
-		return !(check->failed = failure("check", "not enough memory"));
 	if (as_json)
 		err = check_elf(file, size, json_sequence, sequences, &counts, why);
 	else
@@ -160,10 +161,10 @@ static void check_file(struct check *check, const char *path)
 	free(file);
 }
 
-static int run(struct check *check, char **paths)
+static int check_run(struct check *check, char **paths)
 {
-	if (as_json && !(check->files = json_array()))
-		return failure("check", "not enough memory");
+	if (as_json)
+		check->files = json_array();
 	for (; *paths; paths++)
 		check_file(check, *paths);
 	if (as_json) {
@@ -189,5 +190,5 @@ int main(int argc, char **argv)
 		return usage_error("check", "--quiet and --verbose exclude each other");
 	if (ranges && (quiet || verbose || as_json))
 		return usage_error("check", "--ranges excludes --quiet, --verbose and --json");
-	return run(&check, argv + optind);
+	return check_run(&check, argv + optind);
 }

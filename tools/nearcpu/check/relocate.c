@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Relocations of relocatable objects, by CPU. */
 #include "check/load.h"
+#include "check/scatter.h"
 
 /* Which number fills a place: symbol + addend, changed by these. */
 enum {
@@ -15,13 +16,6 @@ enum {
 	ADD = 1 << 7,      /* to what the place has */
 	SUBTRACT = 1 << 8,
 };
-
-/* `count` bits of the number, from bit `from` on, go to bit `to` of the place. */
-struct bits {
-	uint8_t from, count, to;
-};
-
-#define MOST_BITS 8
 
 struct kind {
 	uint32_t type;
@@ -132,18 +126,13 @@ static uint64_t number_of(const struct kind *k, const struct relocation *r, uint
 	return k->number & ROUND ? n + 0x800 : n;
 }
 
-static void fill(struct image *image, const struct relocation *r, const struct kind *k)
+static void image_fill(struct image *image, const struct relocation *r, const struct kind *k)
 {
-	uint64_t word = 0, n;
+	uint64_t word = 0;
 
 	if (!image_read(image, r->place + k->after, &word, k->size))
 		return;
-	n = number_of(k, r, word);
-	for (const struct bits *b = k->bits; b < k->bits + MOST_BITS && b->count; b++) {
-		uint64_t mask = UINT64_MAX >> (64 - b->count);
-
-		word = (word & ~(mask << b->to)) | (n >> b->from & mask) << b->to;
-	}
+	word = bits_put(word, number_of(k, r, word), k->bits);
 	image_write(image, r->place + k->after, &word, k->size);
 }
 
@@ -155,7 +144,7 @@ void relocate(struct image *image, const struct relocation *r)
 
 	for (const struct kind *k = kinds[image->cpu]; k->type; k++)
 		if (k->type == r->type)
-			fill(image, r, k);
+			image_fill(image, r, k);
 }
 
 bool relocate_is_high(uint32_t type, bool *by_slot)

@@ -3,7 +3,6 @@
 #include "check/array.h"
 #include "check/sequence.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +49,9 @@ static void check_abort(struct checker *c, struct sequence *s)
 		add_problem(s, RULE_ABORT_OUTSIDE, 0);
 	else if (!image_read(c->image, d->abort - 4, &signature, 4))
 		add_problem(s, RULE_ABORT_SIGNATURE, 0);
-	else if (signature != c->image->signature)
+	else if (signature != c->image->facts->signature)
 		add_problem_with(s, RULE_ABORT_SIGNATURE, 0, "0x%08x, not 0x%08x", signature,
-				 c->image->signature);
+				 c->image->facts->signature);
 }
 
 /* True if the range is one that can be decoded. */
@@ -127,7 +126,7 @@ static uint64_t leads_from(struct checker *c, uint64_t from, uint64_t to)
 		}
 		if (decoder_is_spent(c->decoder))
 			return to;
-		from += decoder_step(c->decoder);
+		from += c->image->facts->step;
 		begin = from;
 	}
 	return from == to ? begin : to;
@@ -137,7 +136,7 @@ static uint64_t leads_from(struct checker *c, uint64_t from, uint64_t to)
  * that do not decode are in the way, the place behind them. */
 static uint64_t begin_near(struct checker *c, uint64_t least, uint64_t start)
 {
-	unsigned step = decoder_step(c->decoder);
+	unsigned step = c->image->facts->step;
 
 	for (uint64_t far = BEFORE_UNKNOWN; far >= 16; far /= 2) {
 		uint64_t best = start;
@@ -173,34 +172,28 @@ static uint64_t begin_of(struct checker *c, const struct sequence *s)
 
 static struct insn *add_insn(struct sequence *s)
 {
-	if (!array_grow(&s->insns, s->insn_count, sizeof(*s->insns)))
-		return NULL;
+	grow(&s->insns, s->insn_count, sizeof(*s->insns));
 	return &s->insns[s->insn_count];
 }
 
-/* The instructions of a sequence, and those before it in its function. 0 or -ENOMEM. */
-static int read_code(struct checker *c, struct sequence *s)
+/* The instructions of a sequence, and those before it in its function. */
+static void read_code(struct checker *c, struct sequence *s)
 {
 	uint64_t at = begin_of(c, s);
 
 	while (at < s->end) {
 		struct insn *insn = add_insn(s);
 
-		if (!insn)
-			return -ENOMEM;
 		if (at == s->start)
 			s->first = s->insn_count;
 		if (!decode(c->decoder, at, insn, at >= s->start) || insn->size > s->end - at) {
 			add_problem(s, RULE_COVERAGE, at);
-			return 0;
+			return;
 		}
 		s->insn_count++;
 		at += insn->size;
 	}
-	if (!add_insn(s))
-		return -ENOMEM;
-	s->has_next = decode(c->decoder, s->end, &s->insns[s->insn_count], false);
-	return 0;
+	s->has_next = decode(c->decoder, s->end, add_insn(s), false);
 }
 
 /* ---- all checks ---- */
@@ -221,33 +214,26 @@ static uint64_t offset_of(const struct image *image, uint64_t address)
 	return segment ? segment->offset + (address - segment->address) : 0;
 }
 
-int sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s)
+void sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s)
 {
-	int err;
-
 	memset(s, 0, sizeof(*s));
 	s->descriptor = descriptor;
 	if (!descriptor->is_there) {
 		add_problem(s, RULE_DESCRIPTOR_MISSING, 0);
-		return 0;
+		return;
 	}
 	check_descriptor(c, s);
 	s->start = s->end = descriptor->start;
 	if (!check_range(c, s))
-		return 0;
+		return;
 	s->end = descriptor->start + descriptor->length;
 	s->offset = offset_of(c->image, s->start);
 	s->function = image_function(c->image, s->start);
-	err = read_code(c, s);
-	if (err)
-		return err;
+	read_code(c, s);
 	check_instructions(c, s);
-	err = check_data(c, s);
-	if (err)
-		return err;
+	check_data(c, s);
 	check_branches(c, s);
 	qsort(s->problems, s->problem_count, sizeof(s->problems[0]), by_place);
-	return 0;
 }
 
 void sequence_close(struct sequence *s)

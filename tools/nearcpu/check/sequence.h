@@ -60,14 +60,14 @@ struct branch_in {
 	uint64_t target, from;
 };
 
-/* 0, -ENOMEM, or -E2BIG for more descriptors than any program has. */
+/* 0, or -E2BIG for more descriptors than any program has. */
 int find_descriptors(struct checker *c);
 
-/* Fills `branches_in`. 0 or -ENOMEM. */
-int find_branches_in(struct checker *c);
+/* Fills `branches_in`. */
+void find_branches_in(struct checker *c);
 
-/* The sequence of a descriptor; to be closed by sequence_close. 0 or -ENOMEM. */
-int sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s);
+/* The sequence of a descriptor; to be closed by sequence_close. */
+void sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s);
 void sequence_close(struct sequence *s);
 
 void add_problem(struct sequence *s, enum rule rule, uint64_t address);
@@ -79,7 +79,7 @@ uint64_t code_begin(const struct checker *c, const struct function *f, uint64_t 
 
 /* Parts of the check. */
 void check_instructions(struct checker *c, struct sequence *s);
-int check_data(struct checker *c, struct sequence *s); /* 0 or -ENOMEM; finds what arms it */
+void check_data(struct checker *c, struct sequence *s); /* finds what arms it */
 void check_branches(struct checker *c, struct sequence *s);
 
 /* The range that contains the address, or NULL. */

@@ -9,7 +9,6 @@
 struct child {
 	const char *const *argv; /* argv[0] is searched in PATH */
 	const char *const *set;  /* pairs of a variable and its value; ends with NULL */
-	const char *input;       /* for its standard input; NULL: none */
 	unsigned timeout_s;
 };
 
@@ -25,6 +24,9 @@ void child_catch_signals(void);
 
 /* The signal that this process received, or 0. */
 int child_interrupted(void);
+
+/* The exit status of an interrupted command, after a message; or EXIT_DONE. */
+int child_report_interrupt(const char *sub);
 
 /* 0; -EINTR when interrupted; -ETIME after the timeout; another negative errno when it could not be
  * started. In each case no process of it is left. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The paths of the libraries and programs of this command. NEARCPU_LIBDIR and NEARCPU_LIBEXECDIR
- * are the installed directories, relative to that of the installed command. */
+ * are the installed directories, relative to that of the installed command; NEARCPU_BINDIR is the
+ * command's, relative to that of the programs it executes. */
 #include "common/installed.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,40 +22,55 @@ static void own_directory(char dir[PATH_MAX])
 	*strrchr(dir, '/') = '\0';
 }
 
-/* The first file of `places`, each relative to this program's directory, that allows `mode`. */
-static int find(const char *const *places, const char *name, int mode, char path[PATH_MAX])
+static bool find_from(const char *dir, const char *const *places, const char *name, int mode,
+		      char path[PATH_MAX])
 {
-	char dir[PATH_MAX], file[2 * PATH_MAX];
+	char file[2 * PATH_MAX];
 
-	own_directory(dir);
 	for (; *places; places++) {
 		const char *from = (*places)[0] == '/' ? "" : dir;
 
 		snprintf(file, sizeof(file), "%s%s%s%s", from, *from ? "/" : "", *places, name);
 		if (access(file, mode) == 0 && realpath(file, path))
-			return 0;
+			return true;
 	}
+	return false;
+}
+
+/* The first file of `places`, each relative to the command's directory, that allows `mode`. A
+ * program in LIBEXECDIR/nearcpu knows where the command is from there. */
+static int file_find(const char *const *places, const char *name, int mode, char path[PATH_MAX])
+{
+	char dir[PATH_MAX], command[PATH_MAX + sizeof(NEARCPU_BINDIR)];
+
+	own_directory(dir);
+	if (find_from(dir, places, name, mode, path))
+		return 0;
+	snprintf(command, sizeof(command), "%s/%s", dir, NEARCPU_BINDIR);
+	if (strcmp(strrchr(dir, '/'), "/nearcpu") == 0 &&
+	    find_from(command, places, name, mode, path))
+		return 0;
 	strcpy(path, dir);
 	return -ENOENT;
 }
 
 int find_library(enum library library, char path[PATH_MAX])
 {
-	static const char *const malloc_places[] = {"../", NEARCPU_LIBDIR "/", "", NULL};
+	static const char *const malloc_places[] = {"../", NEARCPU_LIBDIR "/nearcpu/", "", NULL};
 	/* Not the directory of this program: a libatomic there may be GCC's. */
 	static const char *const atomic_places[] = {"../libatomic/", NEARCPU_LIBDIR "/nearcpu/",
 						    NULL};
 
 	if (library == LIBRARY_ATOMIC)
-		return find(atomic_places, ATOMIC_SONAME, R_OK, path);
-	return find(malloc_places, MALLOC_SONAME, R_OK, path);
+		return file_find(atomic_places, ATOMIC_SONAME, R_OK, path);
+	return file_find(malloc_places, MALLOC_FILE, R_OK, path);
 }
 
 int find_program(const char *name, char path[PATH_MAX])
 {
 	static const char *const places[] = {"", NEARCPU_LIBEXECDIR "/nearcpu/", NULL};
 
-	return find(places, name, X_OK, path);
+	return file_find(places, name, X_OK, path);
 }
 
 int file_can_run(const char *file)

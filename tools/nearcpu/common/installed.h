@@ -9,7 +9,8 @@
 /* The libraries that `nearcpu run` preloads. */
 enum library { LIBRARY_MALLOC = 1, LIBRARY_ATOMIC = 2, LIBRARY_BOTH = 3 };
 
-#define MALLOC_SONAME "libnearcpu-malloc.so.0"
+/* Where it is installed, in LIBDIR/nearcpu: the name is the same in all versions. */
+#define MALLOC_FILE "libnearcpu-malloc.so"
 
 /* The SONAME of GCC's: once it is loaded, the dynamic linker loads no other. */
 #define ATOMIC_SONAME "libatomic.so.1"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kernel, the C library and the build offer this process. */
+#include "common/cpu_list.h"
 #include "common/machine.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <linux/membarrier.h>
 #include <nearcpu/percpu.h>
@@ -14,92 +13,47 @@
 #include <unistd.h>
 
 #include "common/installed.h"
+#include "common/memory.h"
+#include "common/text.h"
 
 /* More CPUs than any kernel is built for. */
 #define SET_CPUS 8192
 
 const struct machine_part machine_parts[] = {
-	{"nsync", WITH_NSYNC},   {"ck", WITH_CK},
-	{"absl", WITH_ABSL},     {"Rust's locks", WITH_RUST},
-	{"libelf", WITH_LIBELF}, {"capstone", WITH_CAPSTONE},
+	{"libelf", WITH_LIBELF},
+	{"capstone", WITH_CAPSTONE},
 	{NULL, false},
 };
-
-void machine_ascii(char *text)
-{
-	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
-static ssize_t read_file(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return n;
-}
-
-/* How many numbers a list names, "0-3,8": 5. */
-static unsigned count_list(const char *list)
-{
-	unsigned count = 0;
-
-	while (*list) {
-		char *end;
-		unsigned long first = strtoul(list, &end, 10), last = first;
-
-		if (end == list)
-			break;
-		if (*end == '-')
-			last = strtoul(end + 1, &end, 10);
-		count += (unsigned)(last - first) + 1;
-		list = *end == ',' ? end + 1 : end;
-	}
-	return count;
-}
 
 static void read_set(struct machine_set *set, const char *path)
 {
 	char text[4096];
+	struct cpu_list list;
 
-	if (read_file(path, text, sizeof(text)) < 0)
-		return;
+	read_text(path, text, sizeof(text));
 	text[strcspn(text, "\n")] = 0;
-	set->count = count_list(text);
+	set->count = cpu_list_parse(text, CPU_LIST_ANY, &list) ? list.count : 0;
 	if (snprintf(set->list, sizeof(set->list), "%s", text) >= (int)sizeof(set->list))
 		memcpy(set->list + sizeof(set->list) - 5, " ...", 5);
-}
-
-static void append_range(struct machine_set *set, unsigned first, unsigned last)
-{
-	size_t used = strlen(set->list);
-
-	snprintf(set->list + used, sizeof(set->list) - used, first == last ? "%s%u" : "%s%u-%u",
-		 used ? "," : "", first, last);
 }
 
 static void read_allowed(struct machine_set *set)
 {
 	size_t size = CPU_ALLOC_SIZE(SET_CPUS);
 	cpu_set_t *cpus = CPU_ALLOC(SET_CPUS);
-	unsigned cpu, first;
+	uint32_t *ids = allocate_zeros(SET_CPUS, sizeof(*ids));
 
 	if (!cpus)
-		return;
+		out_of_memory();
 	CPU_ZERO_S(size, cpus);
-	if (sched_getaffinity(0, size, cpus) == 0)
-		set->count = (unsigned)CPU_COUNT_S(size, cpus);
-	for (cpu = 0; cpu < SET_CPUS; cpu++) {
-		if (!CPU_ISSET_S(cpu, size, cpus))
-			continue;
-		for (first = cpu; cpu + 1 < SET_CPUS && CPU_ISSET_S(cpu + 1, size, cpus);)
-			cpu++;
-		append_range(set, first, cpu);
-	}
+	if (sched_getaffinity(0, size, cpus))
+		CPU_ZERO_S(size, cpus);
+	for (uint32_t cpu = 0; cpu < SET_CPUS; cpu++)
+		if (CPU_ISSET_S(cpu, size, cpus))
+			ids[set->count++] = cpu;
+	say_set(&(struct text){set->list, sizeof(set->list)}, ids, set->count,
+		sizeof(set->list) - 16);
+	free(ids);
 	CPU_FREE(cpus);
 }
 
@@ -112,7 +66,7 @@ static bool processor_line(const char *text, const char *key, char *out, size_t 
 		return false;
 	value += 1 + (value[1] == ' ');
 	snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
-	machine_ascii(out);
+	make_printable(out, "");
 	return true;
 }
 
@@ -120,7 +74,7 @@ static void read_processor(char *out, size_t size)
 {
 	char text[4096];
 
-	read_file("/proc/cpuinfo", text, sizeof(text));
+	read_text("/proc/cpuinfo", text, sizeof(text));
 	if (processor_line(text, "model name", out, size) || /* x86 */
 	    processor_line(text, "uarch", out, size) ||      /* riscv */
 	    processor_line(text, "CPU part", out, size))     /* arm: a number */
@@ -129,15 +83,14 @@ static void read_processor(char *out, size_t size)
 }
 
 /* The environment may hold any bytes; JSON and terminals take text. */
-static const char *printable(char *out, size_t size, const char *name)
+static const char *setting_of(const char *name)
 {
-	const char *text = getenv(name);
+	const char *value = getenv(name);
+	char *text = value ? copy_text(value) : NULL;
 
-	if (!text)
-		return NULL;
-	snprintf(out, size, "%s", text);
-	machine_ascii(out);
-	return out;
+	if (text)
+		make_printable(text, "");
+	return text;
 }
 
 /* The first object reserves address space, unless a limit forbids. */
@@ -145,7 +98,7 @@ static void try_to_reserve(struct machine *m)
 {
 	void *p;
 
-	m->reserve_error = near_percpu_alloc(&p, sizeof(uint64_t), sizeof(uint64_t));
+	m->reserve_error = near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &p);
 	if (!m->reserve_error)
 		near_percpu_free(p);
 }
@@ -156,8 +109,8 @@ void machine_read(struct machine *m)
 
 	memset(m, 0, sizeof(*m));
 	/* First: the library comments out bad settings when it reads them. */
-	m->conf = printable(m->conf_text, sizeof(m->conf_text), "NEAR_CONF");
-	m->tunables = printable(m->tunables_text, sizeof(m->tunables_text), "GLIBC_TUNABLES");
+	m->conf = setting_of("NEAR_CONF");
+	m->tunables = setting_of("GLIBC_TUNABLES");
 	uname(&m->kernel);
 	snprintf(m->libc, sizeof(m->libc), "glibc %s", gnu_get_libc_version());
 	read_processor(m->processor, sizeof(m->processor));
@@ -173,7 +126,7 @@ void machine_read(struct machine *m)
 	if (find_library(LIBRARY_ATOMIC, m->atomic_library))
 		m->atomic_library[0] = 0;
 	m->has_perf = find_in_path("perf", path) == 0;
-	m->has_gnuplot = find_in_path("gnuplot", path) == 0;
+	m->has_bench = find_program("nearcpu-bench", path) == 0;
 }
 
 const struct machine_command machine_commands[] = {
@@ -260,5 +213,5 @@ json_t *machine_json(const struct machine *m)
 		m->tunables, "built_with", parts_json(), "malloc_library",
 		m->malloc_library[0] ? m->malloc_library : NULL, "atomic_library",
 		m->atomic_library[0] ? m->atomic_library : NULL, "found", "perf", m->has_perf,
-		"gnuplot", m->has_gnuplot);
+		"nearcpu-bench", m->has_bench);
 }

@@ -23,12 +23,11 @@ struct machine {
 	uint64_t memory_bytes;
 	struct near_rseq_status rseq;
 	int reserve_error; /* of the first per-CPU allocation: 0 or negative errno */
-	bool has_perf, has_gnuplot;
+	bool has_perf, has_bench;
 	/* The libraries that `nearcpu run` preloads; "": not found. */
 	char malloc_library[4096], atomic_library[4096];
 	const char *conf;     /* NEAR_CONF, or NULL */
 	const char *tunables; /* GLIBC_TUNABLES, or NULL */
-	char conf_text[200], tunables_text[200];
 };
 
 /* A part that the command was built with, or without. */
@@ -37,11 +36,7 @@ struct machine_part {
 	bool built_in;
 };
 
-/* *m has pointers to its own members: it must not be copied. */
 void machine_read(struct machine *m);
-
-/* Replaces what is not printable ASCII. */
-void machine_ascii(char *text);
 
 /* Ends with a NULL name. */
 extern const struct machine_part machine_parts[];

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* The first error of standard output: stdio keeps that there was one, not which. */
 static int stdout_error;
@@ -57,6 +58,13 @@ int usage_error(const char *sub, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+const char *tool_subcommand;
+
+void out_of_memory(void)
+{
+	exit(failure(tool_subcommand, "not enough memory"));
+}
+
 bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -83,6 +91,16 @@ void tool_restore_signals(void)
 	signal(SIGPIPE, old_pipe);
 	signal(SIGXFSZ, old_size);
 	signal(SIGCHLD, old_child);
+}
+
+void allow_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
 }
 
 int finish_stdout(const char *sub, int code)

@@ -63,12 +63,14 @@ static int option_error(const char *sub, int c, char **argv)
 	return usage_error(sub, "unknown option '%s'", word);
 }
 
-static int take(const struct option_row *row, const char *value)
+static int option_take(const char *sub, const struct option_row *row, const char *value)
 {
 	if (row->flag)
 		*row->flag = true;
 	if (row->string)
 		*row->string = value;
+	if (row->number && !parse_number(value, row->least, row->most, row->number))
+		return usage_error(sub, "--%s takes %s", row->name, row->wants);
 	return row->take ? row->take(row, value) : 0;
 }
 
@@ -94,6 +96,7 @@ int parse_options(const struct option_table *table, int argc, char **argv)
 	char letters[MAX_OPTIONS];
 	int c, code = 0;
 
+	tool_subcommand = table->sub;
 	translate(table, longs, letters);
 	opterr = 0;
 	while (!code && (c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
@@ -110,7 +113,7 @@ int parse_options(const struct option_table *table, int argc, char **argv)
 		else
 			while (row->letter != c)
 				row++;
-		code = take(row, optarg);
+		code = option_take(table->sub, row, optarg);
 	}
 	return code ? code : OPTIONS_DONE;
 }

@@ -5,6 +5,7 @@
 #define NEARCPU_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct option_row {
 	const char *name;
@@ -13,6 +14,9 @@ struct option_row {
 	char letter;         /* the short option, or 0 */
 	bool *flag;          /* set to true */
 	const char **string; /* set to the value */
+	uint64_t *number;    /* set to the value, a number from least to most */
+	uint64_t least, most;
+	const char *wants; /* what `number` is, for a message */
 	/* Called with the row and the value: 0, or the exit status of a failure. */
 	int (*take)(const struct option_row *row, const char *value);
 	const char *data; /* for `take` */

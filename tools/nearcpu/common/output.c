@@ -13,7 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/tool.h"
+#include "base/signals.h"
 
 /* It exists and is not a regular file. */
 static bool in_place(const char *path)
@@ -21,21 +23,6 @@ static bool in_place(const char *path)
 	struct stat st;
 
 	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-}
-
-static int write_all(int fd, const char *data, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		size -= (size_t)n;
-	}
-	return 0;
 }
 
 /* The file behind a symbolic link is replaced, not the link. */
@@ -88,75 +75,7 @@ static int create_temporary(const char *target, char temp[PATH_MAX])
 	return fd;
 }
 
-static int replace(const char *path, const char *data, size_t size)
-{
-	char target[PATH_MAX], temp[PATH_MAX];
-	int fd, err = resolve(path, target);
-
-	if (err)
-		return err;
-	fd = create_temporary(target, temp);
-	if (fd < 0)
-		return fd;
-	err = write_all(fd, data, size);
-	/* With delayed allocation a full disk is reported here. */
-	if (!err && fsync(fd) && errno != EINVAL)
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	if (!err && rename(temp, target))
-		err = -errno;
-	if (err)
-		unlink(temp);
-	return err;
-}
-
-static int write_in_place(const char *path, const char *data, size_t size)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY), err;
-
-	if (fd < 0)
-		return -errno;
-	err = write_all(fd, data, size);
-	if (close(fd) && !err)
-		err = -errno;
-	return err;
-}
-
-static int check(const char *path)
-{
-	char target[PATH_MAX], temp[PATH_MAX];
-	struct stat st;
-	int fd, err;
-
-	if (in_place(path)) {
-		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-			return -EISDIR;
-		return access(path, W_OK) ? -errno : 0;
-	}
-	err = resolve(path, target);
-	if (err)
-		return err;
-	fd = create_temporary(target, temp);
-	if (fd < 0)
-		return fd;
-	close(fd);
-	return unlink(temp) ? -errno : 0;
-}
-
-static int replace_atomically(const char *path, const char *data, size_t size)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	err = replace(path, data, size);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
-static int report(const char *sub, const char *path, int err)
+static int output_report(const char *sub, const char *path, int err)
 {
 	return err ? failure(sub, "cannot write '%s': %s", path, strerror(-err)) : EXIT_DONE;
 }
@@ -166,24 +85,115 @@ bool output_is_stdout(const char *path)
 	return path && strcmp(path, "-") == 0;
 }
 
+static int open_file(struct output *o)
+{
+	int fd, err = 0;
+
+	if (in_place(o->path))
+		fd = open(o->path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY);
+	else if ((err = resolve(o->path, o->target)) == 0)
+		fd = create_temporary(o->target, o->temp);
+	if (err || fd < 0)
+		return err ? err : in_place(o->path) ? -errno : fd;
+	o->file = fdopen(fd, "w");
+	if (!o->file)
+		return -errno;
+	setvbuf(o->file, NULL, _IOFBF, 1 << 16);
+	return 0;
+}
+
+int output_open(struct output *o, const char *sub, const char *path)
+{
+	*o = (struct output){.sub = sub, .path = path};
+	if (output_is_stdout(path)) {
+		o->file = stdout;
+		return EXIT_DONE;
+	}
+	return output_report(sub, path, open_file(o));
+}
+
+int output_close(struct output *o, int code)
+{
+	int err = o->err;
+
+	if (!o->file || o->file == stdout)
+		return code;
+	errno = 0;
+	if ((fflush(o->file) || ferror(o->file)) && !err)
+		err = errno ? -errno : -EIO;
+	/* With delayed allocation a full disk is reported here. */
+	if (!err && *o->temp && fsync(fileno(o->file)) && errno != EINVAL)
+		err = -errno;
+	if (fclose(o->file) && !err)
+		err = -errno;
+	if (!code)
+		code = output_report(o->sub, o->path, err);
+	if (!code && *o->temp && rename(o->temp, o->target))
+		code = output_report(o->sub, o->path, -errno);
+	if (code && *o->temp)
+		unlink(o->temp);
+	return code;
+}
+
 int output_check(const char *sub, const char *path)
 {
-	return report(sub, path, path && !output_is_stdout(path) ? check(path) : 0);
+	struct output o = {.path = path};
+	struct stat st;
+	int err = 0;
+
+	if (!path || output_is_stdout(path))
+		return EXIT_DONE;
+	if (!in_place(path))
+		err = open_file(&o);
+	else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		err = -EISDIR;
+	else if (access(path, W_OK))
+		err = -errno;
+	if (o.file) {
+		fclose(o.file);
+		unlink(o.temp);
+	}
+	return output_report(sub, path, err);
 }
 
 int output_write(const char *sub, const char *path, const char *data, size_t size)
 {
-	int err = 0;
+	bool is_blocked = !output_is_stdout(path) && !in_place(path);
+	struct output o;
+	sigset_t before;
+	int code;
 
 	if (!data)
-		err = -ENOMEM;
-	else if (output_is_stdout(path))
+		return output_report(sub, path, -ENOMEM);
+	if (is_blocked)
+		near__signals_block(&before);
+	code = output_open(&o, sub, path);
+	if (o.file == stdout)
 		write_stdout(data, size); /* finish_stdout reports its errors */
-	else if (in_place(path))
-		err = write_in_place(path, data, size);
-	else
-		err = replace_atomically(path, data, size);
-	return report(sub, path, err);
+	else if (!code && fwrite(data, 1, size, o.file) != size)
+		o.err = -errno;
+	code = output_close(&o, code);
+	if (is_blocked)
+		near__signals_restore(&before);
+	return code;
+}
+
+int write_at(int fd, const void *data, size_t size, uint64_t at)
+{
+	const char *from = data;
+
+	while (size) {
+		ssize_t n = at == AT_END ? write(fd, from, size)
+					 : pwrite(fd, from, size, (off_t)at);
+
+		if (n < 0 && (errno != EINTR || child_interrupted()))
+			return -errno;
+		n = n > 0 ? n : 0;
+		from += n;
+		at += at == AT_END ? 0 : (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
 }
 
 int output_json(const char *sub, const char *path, json_t *json)

@@ -2,24 +2,29 @@
 /* The data of pages with scripts. */
 #include "common/page.h"
 
-void page_flush(struct page_stream *s)
+#include "common/tool.h"
+
+void put_base64(FILE *file, const unsigned char *bytes, size_t size)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char text[sizeof(s->bytes) / 3 * 4], *out = text;
 
-	for (size_t i = 0; i < s->count; i += 3, out += 4) {
-		size_t left = s->count - i;
-		uint32_t bits = (uint32_t)s->bytes[i] << 16;
+	for (size_t i = 0; i < size; i += 3) {
+		size_t left = size - i;
+		uint32_t bits = (uint32_t)bytes[i] << 16;
 
-		bits |= left > 1 ? (uint32_t)s->bytes[i + 1] << 8 : 0;
-		bits |= left > 2 ? s->bytes[i + 2] : 0;
-		out[0] = digits[bits >> 18];
-		out[1] = digits[bits >> 12 & 63];
-		out[2] = (char)(left > 1 ? digits[bits >> 6 & 63] : '=');
-		out[3] = (char)(left > 2 ? digits[bits & 63] : '=');
+		bits |= left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
+		bits |= left > 2 ? bytes[i + 2] : 0;
+		putc_unlocked(digits[bits >> 18], file);
+		putc_unlocked(digits[bits >> 12 & 63], file);
+		putc_unlocked(left > 1 ? digits[bits >> 6 & 63] : '=', file);
+		putc_unlocked(left > 2 ? digits[bits & 63] : '=', file);
 	}
-	fwrite(text, 1, (size_t)(out - text), s->file);
+}
+
+void page_flush(struct page_stream *s)
+{
+	put_base64(s->file, s->bytes, s->count);
 	putc_unlocked('\n', s->file);
 	s->count = 0;
 }
@@ -38,13 +43,22 @@ void page_put_number(struct page_stream *s, uint64_t n)
 	page_put_byte(s, (unsigned char)n);
 }
 
-void page_put_json(FILE *out, const char *json, size_t size)
+static int put_escaped(const char *text, size_t size, void *out)
 {
 	for (size_t i = 0; i < size; i++)
-		if (json[i] == '<')
+		if (text[i] == '<')
 			fputs("\\u003c", out);
 		else
-			putc_unlocked(json[i], out);
+			putc_unlocked(text[i], out);
+	return 0;
+}
+
+void page_put_json(FILE *out, json_t *json)
+{
+	if (!json)
+		out_of_memory();
+	json_dump_callback(json, put_escaped, out, JSON_COMPACT);
+	json_decref(json);
 }
 
 void page_put_part(FILE *out, const char *before, const unsigned char *part)

@@ -108,7 +108,7 @@ __attribute__((noreturn)) static void in_child(const struct spawn *s, char **env
 	_exit(127);
 }
 
-static int start(const struct spawn *s, char **environment, pid_t *pid)
+static int spawn_start(const struct spawn *s, char **environment, pid_t *pid)
 {
 	pid_t parent = getpid();
 	int failed[2], err = 0;
@@ -138,7 +138,7 @@ int spawn(const struct spawn *s, pid_t *pid)
 
 	fflush(NULL);
 	if (!err)
-		err = start(s, e.all, pid);
+		err = spawn_start(s, e.all, pid);
 	free_environment(&e);
 	return err;
 }

@@ -21,6 +21,10 @@ enum {
 PRINTF(2, 3) int usage_error(const char *sub, const char *fmt, ...);
 PRINTF(2, 3) int failure(const char *sub, const char *fmt, ...);
 
+/* Ends the subcommand whose options were parsed last. */
+__attribute__((noreturn)) void out_of_memory(void);
+extern const char *tool_subcommand;
+
 /* A decimal number from least to most, with nothing before or after it. */
 bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out);
 
@@ -42,8 +46,10 @@ void tool_begin(void);
 /* Before exec: restores the dispositions from before tool_begin. */
 void tool_restore_signals(void);
 
+/* As many open files as the hard limit allows. */
+void allow_files(void);
+
 int info_main(int argc, char **argv);
-int bench_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int trace_main(int argc, char **argv);

@@ -5,15 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/launch.h"
 #include "common/spawn.h"
+#include "common/tool.h"
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION /* glibc 2.33 */
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
@@ -44,7 +43,8 @@ uint64_t ids_now(const struct ids *f)
 /* ---- the first process ---- */
 
 /* It waits until the gate is closed, and is observed then. */
-__attribute__((noreturn)) static void become(const struct ids *f, const int gate[2], int failed)
+__attribute__((noreturn)) static void program_become(const struct ids *f, const int gate[2],
+						     int failed)
 {
 	const struct spawn program = {f->argv, .in = -1, .out = -1, .err = -1,
 				      .mask = launch_mask()};
@@ -60,14 +60,14 @@ __attribute__((noreturn)) static void become(const struct ids *f, const int gate
 	_exit(LAUNCH_NOT_FOUND);
 }
 
-static int start(struct ids *f, int gate[2], const int failed[2])
+static int program_start(struct ids *f, int gate[2], const int failed[2])
 {
 	int err = 0;
 
 	fflush(NULL);
 	f->pid = fork();
 	if (f->pid == 0)
-		become(f, gate, failed[1]);
+		program_become(f, gate, failed[1]);
 	if (f->pid < 0)
 		return -errno;
 	if (ptrace(PTRACE_SEIZE, f->pid, NULL, OPTIONS)) {
@@ -103,8 +103,8 @@ static struct ids_thread *new_thread(struct ids *f, pid_t tid)
 	return t;
 }
 
-/* A thread is known from here on, before its creator continues: so none is missed that the end of
- * the program outruns. One that has run and ended before this event was counted then. */
+/* A thread is known from here on, before its creator continues. So none is missed when the program
+ * ends first. A thread that has run and ended before this event was counted then. */
 static void created(struct ids *f, pid_t creator)
 {
 	unsigned long tid = 0;
@@ -253,22 +253,18 @@ static void follow(struct ids *f)
 
 int ids_follow(struct ids *f, int *exec_error)
 {
-	struct rlimit files;
 	int gate[2], failed[2], err;
 
 	if (pipe2(gate, O_CLOEXEC) || pipe2(failed, O_CLOEXEC | O_NONBLOCK))
 		return -errno;
 	f->begin_s = now_seconds();
-	err = start(f, gate, failed);
+	err = program_start(f, gate, failed);
 	close(gate[0]);
 	close(gate[1]);
 	close(failed[1]);
 	if (err)
 		return err;
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* one for each thread */
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
+	allow_files(); /* one for each thread */
 	follow(f);
 	if (read(failed[0], exec_error, sizeof(*exec_error)) != sizeof(*exec_error))
 		*exec_error = 0;

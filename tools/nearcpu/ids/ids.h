@@ -31,7 +31,7 @@ enum ids_data {
 /* In rising order. */
 struct id_set {
 	uint32_t *ids;
-	unsigned count, room;
+	unsigned count;
 };
 
 struct ids_process {
@@ -92,7 +92,7 @@ struct ids {
 
 	pid_t *tids; /* of the threads alive; the index is that of `threads` */
 	struct ids_thread **threads;
-	unsigned thread_count, thread_room;
+	unsigned thread_count;
 	unsigned without_area, others; /* threads that ended without one; processes not kept */
 	uint64_t samples, last_sample;
 	unsigned now[IDS_KINDS], most[IDS_KINDS]; /* of all processes together */
@@ -130,7 +130,7 @@ pid_t ids_read_process(pid_t tid);
 /* Whether this process observes the thread. */
 bool ids_is_ours(pid_t tid);
 
-/* ---- record.c: without memory the command ends ---- */
+/* ---- ids_record.c ---- */
 
 struct ids_thread *ids_find(const struct ids *f, pid_t tid);
 struct ids_thread *ids_add_thread(struct ids *f, pid_t tid);
@@ -139,9 +139,8 @@ void ids_executed(struct ids *f, struct ids_thread *t, pid_t pid);
 void ids_end_thread(struct ids *f, struct ids_thread *t);
 void ids_add_place(struct ids *f, struct ids_thread *t, uint64_t begin, uint64_t end,
 		   const struct ids_place *place);
-void *ids_resize(void *array, size_t count, size_t size);
 
-/* ---- report.c, html.c ---- */
+/* ---- ids_report.c, ids_html.c ---- */
 
 /* As text and in the JSON. */
 extern const struct ids_data_name {

@@ -2,9 +2,7 @@
 /* nearcpu ids: which concurrency ids, CPUs and nodes the threads of a program used. */
 #include "ids/ids.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -22,24 +20,14 @@
 static struct ids f = {.interval = 1000, .size = 64};
 static const char *html, *json;
 
-static int take_number(const struct option_row *row, const char *value)
-{
-	bool size = row->data[0] == 's';
-	uint64_t *to = size ? &f.size : &f.interval;
-
-	if (parse_number(value, size ? 1 : 100, size ? UINT64_C(1) << 40 : 10000000, to))
-		return 0;
-	return usage_error("ids", size ? "--size takes a number of bytes, at least 1"
-				       : "--interval takes microseconds, 100 to 10000000");
-}
-
 static const struct option_row rows[] = {
 	{"html", "FILE", .string = &html, .help = "a page with lanes of threads, ids and CPUs"},
 	{"json", "FILE", .string = &json, .help = "the results as JSON; - is standard output"},
-	{"size", "BYTES", .take = take_number, .data = "s",
+	{"size", "BYTES", .number = &f.size, .least = 1, .most = UINT64_C(1) << 40,
+	 .wants = "a number of bytes, at least 1",
 	 .help = "of each copy of the data that would be per CPU, per\nthread or per id (64)"},
-	{"interval", "US", .take = take_number, .data = "i",
-	 .help = "microseconds between samples (1000)"},
+	{"interval", "US", .number = &f.interval, .least = 100, .most = 10000000,
+	 .wants = "microseconds, 100 to 10000000", .help = "microseconds between samples (1000)"},
 	{.name = NULL},
 };
 
@@ -55,12 +43,6 @@ static const struct option_table table = {
 	.tail = "\nExit status: that of the program; 126 if it cannot be observed, 127 if it was "
 		"not\nfound.\n",
 };
-
-static int cannot_run(int err)
-{
-	failure("ids", "cannot run '%s': %s", f.argv[0], strerror(-err));
-	return err == -ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT;
-}
 
 /* The kernel does not grant privileges to a program that this process observes. 0; else the exit
  * status. */
@@ -92,7 +74,7 @@ static int cannot_observe(int err)
 	return LAUNCH_CANNOT;
 }
 
-static int report(void)
+static int ids_report(void)
 {
 	int code = 0, other = 0;
 
@@ -128,9 +110,6 @@ int ids_main(int argc, char **argv)
 	if (err)
 		return cannot_observe(err);
 	if (exec_error)
-		return cannot_run(exec_error);
-	code = f.started ? report() : 0;
-	if (code && launch_exit_code(f.status) == 0)
-		return code;
-	launch_end_as(f.status);
+		return launch_failure("ids", f.argv[0], exec_error);
+	launch_end_as(f.status, f.started ? ids_report() : 0);
 }

@@ -10,6 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/text.h"
+
 /* What an area begins with; <linux/rseq.h> of old systems lacks the last two. */
 struct area {
 	uint32_t cpu_id_start;
@@ -20,30 +22,22 @@ struct area {
 
 #define MOST_ID 0xffff /* ids above it are damage */
 
-/* A small file of a thread in /proc as a string; "" if it cannot be read. */
-static int open_file(pid_t pid, pid_t tid, const char *name)
+/* A file of a thread. */
+static struct thread_path {
+	char text[80];
+} path_of(pid_t pid, pid_t tid, const char *name)
 {
-	char path[80];
+	struct thread_path path;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static void read_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
-{
-	int fd = open_file(pid, tid, name);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	text[n > 0 ? n : 0] = 0;
-	if (fd >= 0)
-		close(fd);
+	snprintf(path.text, sizeof(path.text), "/proc/%d/task/%d/%s", pid, tid, name);
+	return path;
 }
 
 void ids_read_name(pid_t pid, pid_t tid, char name[20])
 {
-	read_file(pid, tid, "comm", name, 20);
+	read_text(path_of(pid, tid, "comm").text, name, 20);
 	name[strcspn(name, "\n")] = 0;
-	machine_ascii(name);
+	make_printable(name, "");
 }
 
 /* A number of the file status, or -1. */
@@ -52,7 +46,7 @@ static pid_t read_status(pid_t tid, const char *key)
 	char text[1024];
 	const char *line;
 
-	read_file(tid, tid, "status", text, sizeof(text));
+	read_text(path_of(tid, tid, "status").text, text, sizeof(text));
 	line = strstr(text, key);
 	return line ? (pid_t)strtol(line + strlen(key), NULL, 10) : -1;
 }
@@ -75,7 +69,7 @@ static uint64_t read_stat(const struct ids_thread *t, int number)
 	char text[1024];
 	const char *at;
 
-	read_file(t->process->pid, t->tid, "stat", text, sizeof(text));
+	read_text(path_of(t->process->pid, t->tid, "stat").text, text, sizeof(text));
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < number; field++)
 		at = strchr(at + 1, ' ');
@@ -89,7 +83,8 @@ static uint64_t read_run(struct ids_thread *t)
 	ssize_t n;
 
 	if (t->run_fd < 0)
-		t->run_fd = open_file(t->process->pid, t->tid, "schedstat");
+		t->run_fd = open(path_of(t->process->pid, t->tid, "schedstat").text,
+				 O_RDONLY | O_CLOEXEC);
 	if (t->run_fd < 0) /* a kernel without it, or no descriptor is left */
 		return (read_stat(t, 14) + read_stat(t, 15)) *
 		       (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));

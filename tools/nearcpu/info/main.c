@@ -2,6 +2,7 @@
 /* nearcpu info: what this machine offers, and what the library makes of it. */
 #include "common/machine.h"
 #include "common/options.h"
+#include "common/output.h"
 #include "common/tool.h"
 
 #include <getopt.h>
@@ -82,7 +83,7 @@ static void print_parts(const struct machine *m)
 	       m->atomic_library[0] ? m->atomic_library
 				    : "not found: nearcpu run --atomic needs it");
 	printf(NAME "%s, %s\n", "found", m->has_perf ? "perf" : "no perf",
-	       m->has_gnuplot ? "gnuplot" : "no gnuplot");
+	       m->has_bench ? "nearcpu-bench" : "no nearcpu-bench");
 }
 
 static void machine_print(const struct machine *m)
@@ -115,21 +116,9 @@ static void machine_print(const struct machine *m)
 	print_parts(m);
 }
 
-static int print_json(const struct machine *m)
-{
-	json_t *json = machine_json(m);
-
-	if (!json)
-		return failure("info", "not enough memory");
-	json_dumpf(json, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(json);
-	return EXIT_DONE;
-}
-
 int info_main(int argc, char **argv)
 {
-	struct machine machine;
+	static struct machine machine; /* its texts stay */
 	int code = parse_options(&table, argc, argv);
 
 	if (code != OPTIONS_DONE)
@@ -139,7 +128,7 @@ int info_main(int argc, char **argv)
 	machine_read(&machine);
 	code = EXIT_DONE;
 	if (as_json)
-		code = print_json(&machine);
+		code = output_json("info", "-", machine_json(&machine));
 	else
 		machine_print(&machine);
 	return finish_stdout("info", code);

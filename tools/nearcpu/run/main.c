@@ -10,21 +10,27 @@
 
 #include "common/options.h"
 #include "common/output.h"
+#include "common/settings.h"
+#include "common/spread.h"
 #include "common/text.h"
 #include "common/tool.h"
 
 static struct run_options o;
 static bool with_malloc, with_atomic;
 
-/* Appends a setting to NEAR_CONF of the program. */
+bool run_add_conf(struct run_options *to, const char *key, const char *value)
+{
+	struct text conf = {to->conf, sizeof(to->conf)};
+
+	if (strlen(to->conf) + strlen(key) + strlen(value) + 2 > sizeof(to->conf))
+		return false;
+	say(&conf, "%s%s%s", to->conf[0] ? "," : "", key, value);
+	return true;
+}
+
 static int add_conf(const char *key, const char *value)
 {
-	struct text conf = {o.conf, sizeof(o.conf)};
-
-	if (strlen(o.conf) + strlen(key) + strlen(value) + 2 > sizeof(o.conf))
-		return usage_error("run", "the settings are too long");
-	say(&conf, "%s%s%s", o.conf[0] ? "," : "", key, value);
-	return 0;
+	return run_add_conf(&o, key, value) ? 0 : usage_error("run", "the settings are too long");
 }
 
 /* A setting ends at a comma. */
@@ -40,7 +46,7 @@ static int take_conf(const struct option_row *row, const char *value)
 {
 	int code = add_conf(row->data, value);
 
-	return code ? code : run_check_settings(value);
+	return code ? code : settings_check(value);
 }
 
 /* A setting of the malloc alone. */
@@ -48,17 +54,6 @@ static int take_malloc_setting(const struct option_row *row, const char *value)
 {
 	o.malloc_option = row->name;
 	return take_setting(row, value);
-}
-
-static int take_repeat(const struct option_row *row, const char *value)
-{
-	uint64_t n;
-
-	(void)row;
-	if (!parse_number(value, 1, 1000, &n))
-		return usage_error("run", "--repeat takes a number from 1 to 1000");
-	o.repeat = (unsigned)n;
-	return 0;
 }
 
 static const struct option_row rows[] = {
@@ -70,7 +65,8 @@ static const struct option_row rows[] = {
 	{"compare", .flag = &o.compare,
 	 .help = "runs it with the system's and with ours in turn:\n"
 		 "time, memory, page faults, and the ratios"},
-	{"repeat", "N", .take = take_repeat, .help = "number of runs of each (5)"},
+	{"repeat", "N", .number = &o.repeat, .least = 1, .most = MAX_REPEAT,
+	 .wants = "a number from 1 to 1000", .help = "number of runs of each (5)"},
 	{"input", "FILE", .string = &o.input, .help = "standard input of each run (nothing)"},
 	{"output", "FILE", .string = &o.output, .help = "keeps the standard output of one run"},
 	{"json", "FILE", .string = &o.json,
@@ -136,9 +132,10 @@ static int not_found(enum library library, const char *dir)
 			       "(NEAR_SHARED=ON), or name it with --library",
 			       dir);
 	return failure("run",
-		       MALLOC_SONAME
+		       MALLOC_FILE
 		       " was found neither next to '%s' nor where this program's libraries are "
-		       "installed: build it (NEAR_SHARED=ON), or name it with --library",
+		       "installed, in nearcpu/: build it (NEAR_SHARED=ON), or name it with "
+		       "--library",
 		       dir);
 }
 
@@ -228,32 +225,22 @@ const char *const *run_settings(struct run_options *options)
 
 json_t *run_options_json(const struct run_options *options)
 {
-	json_t *argv = json_array(), *parts = json_array();
+	json_t *parts = json_array();
 
-	for (char *const *a = options->argv; *a; a++) {
-		json_t *word = json_string(*a);
-
-		json_array_append_new(argv, word ? word : json_null());
-	}
 	if (options->parts & LIBRARY_MALLOC)
 		json_array_append_new(parts, json_string("malloc"));
 	if (options->parts & LIBRARY_ATOMIC)
 		json_array_append_new(parts, json_string("atomic"));
-	return json_pack("{s:o, s:o}", "program", argv, "libraries", parts);
+	return json_pack("{s:o, s:o}", "program", launch_arguments_json(options->argv), "libraries",
+			 parts);
 }
 
-int run_cannot(const struct run_options *options, int err)
-{
-	failure("run", "cannot run '%s': %s", options->argv[0], strerror(-err));
-	return err == -ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT;
-}
-
-static int become(void)
+static int run_become(void)
 {
 	/* Not o.path: the program may use its name. A name without a slash is searched again. */
 	const struct spawn program = {o.argv, run_settings(&o), .in = -1, .out = -1, .err = -1};
 
-	return run_cannot(&o, spawn_become(&program));
+	return launch_failure("run", o.argv[0], spawn_become(&program));
 }
 
 int run_main(int argc, char **argv)
@@ -272,7 +259,7 @@ int run_main(int argc, char **argv)
 	if (code)
 		return code;
 	if (!o.stats && !o.compare)
-		return become();
+		return run_become();
 	launch_begin();
 	return o.stats ? run_stats(&o) : run_compare(&o);
 }

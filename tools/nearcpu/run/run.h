@@ -16,7 +16,7 @@ struct run_options {
 	char *const *argv; /* the program and its arguments */
 	unsigned parts;    /* of enum library */
 	bool stats, compare;
-	unsigned repeat;
+	uint64_t repeat;
 	const char *json, *input, *output, *library;
 	const char *malloc_option;               /* an option that goes with LIBRARY_MALLOC alone */
 	char conf[4096];                         /* NEAR_CONF of the program */
@@ -31,21 +31,16 @@ struct run_options {
 
 /* ---- main.c ---- */
 
+/* Appends a setting to NEAR_CONF of the program; false: there is no room. */
+bool run_add_conf(struct run_options *o, const char *key, const char *value);
+
 /* What differs in the program's environment, as pairs; it lives in *o. */
 const char *const *run_settings(struct run_options *o);
 
 /* "program": its arguments, null for one that is no UTF-8; "libraries": what is preloaded. */
 json_t *run_options_json(const struct run_options *o);
 
-/* Reports that it could not be started; returns the exit status. */
-int run_cannot(const struct run_options *o, int err);
-
-/* ---- settings.c ---- */
-
-/* Whether all of `conf` are settings of our libraries: 0; else the exit status, after a message. */
-int run_check_settings(const char *conf);
-
-/* ---- file.c ---- */
+/* ---- symbols.c ---- */
 
 /* A file in memory. A device or a pipe counts as empty. */
 struct run_file {
@@ -56,9 +51,8 @@ struct run_file {
 /* False: it cannot be read. */
 bool run_map(struct run_file *f, const char *path);
 bool run_map_fd(struct run_file *f, int fd);
-void run_unmap(const struct run_file *f);
-
-/* ---- symbols.c ---- */
+void run_unmap(const struct run_file *f); /* also after these returned false */
+bool run_in_file(const struct run_file *f, uint64_t offset, uint64_t size);
 
 /* `room`: the bytes from the name to the end of the names, one of which may lack its final zero. */
 typedef bool run_symbol_test(const Elf64_Sym *symbol, const char *name, size_t room);
@@ -76,31 +70,12 @@ bool run_has_malloc(const char *elf);
  * exit status, and `why` has one line for the user. */
 int run_find_program(struct run_options *o, char *why, size_t size);
 
-/* ---- atomic.c ---- */
+/* ---- run_atomic.c ---- */
 
 /* Neither the file nor a library that it is linked with calls the shared libatomic. */
 bool run_lacks_atomic(const char *elf, const char *linker);
 
-/* ---- launch.c ---- */
-
-struct run_end {
-	pid_t pid;
-	int status; /* as of waitpid */
-	struct rusage usage;
-	double wall_s;
-};
-
-/* These need launch_begin before. */
-
-/* Runs it; what signals come are its own. 0, or a negative errno: it could not be started. */
-int run_with_signals(struct spawn *program, struct run_end *end);
-
-/* Runs it; a signal ends it: -EINTR, and run_signal() returns it. -ENOTTY: it wanted the
- * terminal. */
-int run_apart(struct spawn *program, struct run_end *end);
-int run_signal(void);
-
-/* ---- stats.c, compare.c: the subcommand's exit status ---- */
+/* ---- run_stats.c, run_compare.c: the subcommand's exit status ---- */
 
 int run_stats(struct run_options *o);
 int run_compare(struct run_options *o);

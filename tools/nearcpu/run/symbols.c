@@ -1,10 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* The symbols of a program or a library. */
+/* Files mapped into memory, and the symbols of a program or a library. */
 #include "run/run.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-static bool in_file(const struct run_file *f, uint64_t offset, uint64_t size)
+bool run_map_fd(struct run_file *f, int fd)
+{
+	struct stat st;
+
+	*f = (struct run_file){"", 0};
+	if (fstat(fd, &st))
+		return false;
+	if (st.st_size <= 0)
+		return true;
+	f->size = (size_t)st.st_size;
+	f->at = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (f->at == MAP_FAILED)
+		*f = (struct run_file){"", 0};
+	return f->size;
+}
+
+bool run_map(struct run_file *f, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool mapped = run_map_fd(f, fd);
+
+	if (fd >= 0)
+		close(fd);
+	return mapped;
+}
+
+void run_unmap(const struct run_file *f)
+{
+	if (f->size)
+		munmap((void *)f->at, f->size);
+}
+
+/* ---- symbols ---- */
+
+bool run_in_file(const struct run_file *f, uint64_t offset, uint64_t size)
 {
 	return offset <= f->size && size <= f->size - offset;
 }
@@ -12,8 +50,8 @@ static bool in_file(const struct run_file *f, uint64_t offset, uint64_t size)
 static int has_in(const struct run_file *f, const Elf64_Shdr *symbols, const Elf64_Shdr *names,
 		  run_symbol_test *test)
 {
-	if (!in_file(f, symbols->sh_offset, symbols->sh_size) ||
-	    !in_file(f, names->sh_offset, names->sh_size))
+	if (!run_in_file(f, symbols->sh_offset, symbols->sh_size) ||
+	    !run_in_file(f, names->sh_offset, names->sh_size))
 		return -1;
 	for (uint64_t i = 0; i < symbols->sh_size / sizeof(Elf64_Sym); i++) {
 		Elf64_Sym s;
@@ -35,7 +73,7 @@ static int has(const struct run_file *f, unsigned type, run_symbol_test *test)
 		return -1;
 	memcpy(&e, f->at, sizeof(e));
 	if (memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e.e_shentsize != sizeof(s) || !in_file(f, e.e_shoff, e.e_shnum * sizeof(s)))
+	    e.e_shentsize != sizeof(s) || !run_in_file(f, e.e_shoff, e.e_shnum * sizeof(s)))
 		return -1;
 	for (unsigned i = 0; i < e.e_shnum; i++) {
 		memcpy(&s, f->at + e.e_shoff + i * sizeof(s), sizeof(s));

@@ -4,12 +4,10 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/param.h>
 
 #include "common/text.h"
 
@@ -30,7 +28,7 @@ struct target {
 
 /* ---- where it is ---- */
 
-static int find(struct target *t, const char *name, char path[PATH_MAX])
+static int target_find(struct target *t, const char *name, char path[PATH_MAX])
 {
 	int err;
 
@@ -51,14 +49,13 @@ static int find(struct target *t, const char *name, char path[PATH_MAX])
 
 /* ---- what it is ---- */
 
-static ssize_t read_head(const char *path, char *head)
+/* Whether it is an ELF file, and its header. */
+static bool read_header(const struct run_file *f, Elf64_Ehdr *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, head, HEAD_SIZE);
-
-	if (fd >= 0)
-		close(fd);
-	return n;
+	if (f->size < sizeof(*e) || memcmp(f->at, ELFMAG, SELFMAG) != 0)
+		return false;
+	memcpy(e, f->at, sizeof(*e));
+	return true;
 }
 
 static const char *machine_name(unsigned machine)
@@ -78,31 +75,24 @@ static const char *machine_name(unsigned machine)
 	return "another CPU";
 }
 
-/* The file's interpreter, "" if it has none; false: its program headers are not in its head. */
-static bool find_interpreter(const char *path, const Elf64_Ehdr *e, const char *head, ssize_t n,
-			     char *interpreter, size_t size)
+/* The file's interpreter, "" if it has none; false: its program headers are damaged. */
+static bool find_interpreter(const struct run_file *f, const Elf64_Ehdr *e, char *interpreter,
+			     size_t size)
 {
-	int fd;
-	ssize_t got = 0;
-
 	interpreter[0] = '\0';
-	if (e->e_phentsize != sizeof(Elf64_Phdr) || e->e_phoff > (size_t)n ||
-	    e->e_phoff + (size_t)e->e_phnum * sizeof(Elf64_Phdr) > (size_t)n)
+	if (e->e_phentsize != sizeof(Elf64_Phdr) ||
+	    !run_in_file(f, e->e_phoff, e->e_phnum * sizeof(Elf64_Phdr)))
 		return false;
 	for (unsigned i = 0; i < e->e_phnum; i++) {
 		Elf64_Phdr p;
 
-		memcpy(&p, head + e->e_phoff + i * sizeof(p), sizeof(p));
+		memcpy(&p, f->at + e->e_phoff + i * sizeof(p), sizeof(p));
 		if (p.p_type != PT_INTERP)
 			continue;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0)
-			got = pread(fd, interpreter, p.p_filesz < size ? p.p_filesz : size - 1,
-				    (off_t)p.p_offset);
-		if (fd >= 0)
-			close(fd);
-		interpreter[got > 0 ? got : 0] = '\0';
-		return got > 0;
+		if (!p.p_filesz || !run_in_file(f, p.p_offset, p.p_filesz))
+			return false;
+		snprintf(interpreter, size, "%.*s", (int)p.p_filesz, f->at + p.p_offset);
+		return true;
 	}
 	return true;
 }
@@ -138,13 +128,14 @@ static int compare_libc(struct target *t, const char *library, bool musl)
 /* 0, or refused: they must be for the same CPU. */
 static int compare_machine(struct target *t, const char *library, const Elf64_Ehdr *its)
 {
-	char head[HEAD_SIZE];
+	struct run_file f;
 	Elf64_Ehdr mine;
+	bool is_library = run_map(&f, library) && read_header(&f, &mine);
 
-	if (read_head(library, head) < (ssize_t)sizeof(mine) || memcmp(head, ELFMAG, SELFMAG) != 0)
+	run_unmap(&f);
+	if (!is_library)
 		return REFUSE(t, LAUNCH_CANNOT, "cannot be run with '%s': it is no library",
 			      library);
-	memcpy(&mine, head, sizeof(mine));
 	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
 		return REFUSE(t, LAUNCH_CANNOT,
 			      "is for %s with %u bits, the library for %s with %u: build the "
@@ -200,17 +191,16 @@ static int refuse_rights(struct target *t, const char *rights)
 			      : "");
 }
 
-static int check_elf(struct target *t, const char *path, const char *head, ssize_t n)
+static int check_elf(struct target *t, const char *path, const struct run_file *f,
+		     const Elf64_Ehdr *its)
 {
 	struct run_options *o = t->options;
 	const char *libraries[] = {o->malloc, o->atomic};
-	Elf64_Ehdr its;
 	bool musl;
 	int code = 0;
 
-	memcpy(&its, head, sizeof(its));
 	for (size_t i = 0; i < 2 && !code; i++)
-		code = *libraries[i] ? compare_machine(t, libraries[i], &its) : 0;
+		code = *libraries[i] ? compare_machine(t, libraries[i], its) : 0;
 	if (code)
 		return code;
 	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
@@ -221,7 +211,7 @@ static int check_elf(struct target *t, const char *path, const char *head, ssize
 			      "cannot be run with '%s': it is a libatomic; give --atomic",
 			      o->malloc);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
-	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
+	if (!find_interpreter(f, its, o->linker, sizeof(o->linker)))
 		return 0; /* the kernel will report it */
 	if (!o->linker[0])
 		return refuse_static(t);
@@ -258,22 +248,26 @@ static int check_script(struct target *t, const char *path, char *line, int dept
 
 static int check_file(struct target *t, const char *path, int depth)
 {
-	char head[HEAD_SIZE + 1], shell[] = "/bin/sh";
+	char line[HEAD_SIZE] = "/bin/sh"; /* what execvp makes of a file that the kernel refuses */
 	const char *why = launch_rights(path);
-	ssize_t n = read_head(path, head);
+	struct run_file f;
+	bool is_readable = run_map(&f, path); /* else it may still be run */
+	Elf64_Ehdr e;
+	int code = 0;
 
-	if (n >= 2 && memcmp(head, "#!", 2) == 0) { /* its own rights count for nothing */
-		head[n] = '\0';
-		head[strcspn(head, "\n")] = '\0';
-		return check_script(t, path, head + 2, depth);
+	if (f.size >= 2 && memcmp(f.at, "#!", 2) == 0) { /* its own rights count for nothing */
+		snprintf(line, sizeof(line), "%.*s", (int)MIN(f.size - 2, sizeof(line)), f.at + 2);
+		line[strcspn(line, "\n")] = '\0';
+		code = check_script(t, path, line, depth);
+	} else if (why) {
+		code = refuse_rights(t, why);
+	} else if (read_header(&f, &e)) {
+		code = check_elf(t, path, &f, &e);
+	} else if (is_readable) {
+		code = check_script(t, path, line, depth);
 	}
-	if (why)
-		return refuse_rights(t, why);
-	if (n < 0)
-		return 0; /* it may be run, not read */
-	if (n >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0)
-		return check_elf(t, path, head, n);
-	return check_script(t, path, shell, depth); /* what execvp makes of it */
+	run_unmap(&f);
+	return code;
 }
 
 int run_find_program(struct run_options *o, char *why, size_t size)
@@ -283,6 +277,6 @@ int run_find_program(struct run_options *o, char *why, size_t size)
 	int status;
 
 	snprintf(quoted, sizeof(quoted), "'%.*s'", PATH_MAX - 1, o->argv[0]);
-	status = find(&t, o->argv[0], o->path);
+	status = target_find(&t, o->argv[0], o->path);
 	return status ? status : check_file(&t, o->path, 0);
 }

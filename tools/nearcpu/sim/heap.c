@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A heap: see heap.h. Each entry has four children, which are on one or two cache lines. */
+#include "common/memory.h"
 #include "sim/heap.h"
-
-#include <stdlib.h>
 
 #define CHILDREN 4
 
@@ -40,21 +39,12 @@ static void settle(struct heap *h, struct heap_entry entry, unsigned at)
 	place(h, entry, at);
 }
 
-bool heap_push(struct heap *h, struct heap_node *node, uint64_t key)
+void heap_push(struct heap *h, struct heap_node *node, uint64_t key)
 {
-	if (h->count == h->room) {
-		unsigned room = h->room ? 2 * h->room : 4;
-		struct heap_entry *entries = realloc(h->entries, room * sizeof(*entries));
-
-		if (!entries)
-			return false;
-		h->entries = entries;
-		h->room = room;
-	}
+	grow(&h->entries, h->count, sizeof(*h->entries));
 	node->key = key;
 	h->count++;
 	settle(h, (struct heap_entry){key, node, node->number}, h->count - 1);
-	return true;
 }
 
 void heap_remove(struct heap *h, struct heap_node *node)

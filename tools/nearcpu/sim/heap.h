@@ -19,11 +19,10 @@ struct heap {
 		struct heap_node *node;
 		unsigned number;
 	} * entries;
-	unsigned count, room;
+	unsigned count;
 };
 
-/* False without memory. */
-bool heap_push(struct heap *h, struct heap_node *node, uint64_t key);
+void heap_push(struct heap *h, struct heap_node *node, uint64_t key);
 /* The node is in the heap. */
 void heap_remove(struct heap *h, struct heap_node *node);
 void heap_free(struct heap *h);

@@ -51,12 +51,12 @@ struct kernel_trace {
 	char path[200]; /* of the instance; "": none */
 	unsigned cpus;
 	struct kernel_record *records;
-	size_t count, room;
+	size_t count;
 	unsigned ids[KERNEL_EVENTS], offsets[KERNEL_EVENTS][3];
 };
 
-/* Starts; stops and reads what was recorded, in the order of time; frees. 0 or a negative errno;
- * *why is the step that failed. */
+/* Starts; stops, reads what was recorded, in the order of time, and leaves tracefs as it was;
+ * frees. 0 or a negative errno; *why is the step that failed. */
 int kernel_trace_start(struct kernel_trace *t, unsigned cpus, const char **why);
 int kernel_trace_stop(struct kernel_trace *t, const char **why);
 void kernel_trace_free(struct kernel_trace *t);
@@ -64,10 +64,10 @@ void kernel_trace_free(struct kernel_trace *t);
 /* ---- comparison: replay.c, kernel.c ---- */
 
 struct kernel_figures {
-	double mean;      /* ids in use: that threads ran with, within WINDOW_NS */
-	unsigned most;    /* of them, in any window */
-	unsigned highest; /* id */
-	double kept;      /* % of the switches to a thread: it has the id of before */
+	double mean;    /* ids in use: that threads ran with, within WINDOW_NS */
+	double most;    /* of them, in any window */
+	double highest; /* id */
+	double kept;    /* % of the switches to a thread: it has the id of before */
 };
 
 #define KERNEL_OTHERS 2
@@ -87,7 +87,7 @@ struct kernel_result {
 	} others[KERNEL_OTHERS]; /* what the other kernels' policies make of the records */
 };
 
-/* 0; -EINVAL if the records do not have the process from its start; another negative errno. */
+/* 0; -EINVAL if the records do not have the process from its start. */
 int kernel_replay(const struct kernel_trace *t, const struct kernel_samples *s, int pid,
 		  const struct sim_policy *policy, struct kernel_result *out);
 /* All of it. 0; -ENOTSUP: this kernel or user cannot; a negative errno. *why is what failed. */
@@ -95,7 +95,7 @@ int kernel_compare(unsigned seconds, struct kernel_result *out, const char **why
 
 #define WINDOW_NS 10000000ull
 
-/* compare.c: for the command. An exit status. */
+/* kernel_compare.c: for the command. An exit status. */
 int sim_compare(unsigned seconds, const char *json);
 
 #endif

@@ -4,6 +4,7 @@
  * First there are more threads than CPUs, then a quarter of them: the policies differ in what they
  * do with few threads, and when threads end.
  */
+#include "base/clock.h"
 #include "sim/kernel.h"
 
 #include <errno.h>
@@ -45,19 +46,11 @@ void kernel_samples_free(struct kernel_samples *s)
 	munmap(s, sizeof(*s));
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* The id at this time: it was the same before and after. */
 static void sample(struct kernel_thread *t)
 {
 	unsigned cid = near_cid();
-	uint64_t time = now();
+	uint64_t time = near__clock_ns(CLOCK_MONOTONIC);
 
 	if (near_cid() == cid && t->count < KERNEL_SAMPLES)
 		t->at[t->count++] = (struct kernel_sample){time, cid};
@@ -87,11 +80,11 @@ static void move(void)
 		sched_setaffinity(0, sizeof(load.allowed), &load.allowed);
 }
 
-static void work(uint64_t ns)
+static void load_work(uint64_t ns)
 {
-	uint64_t until = now() + ns;
+	uint64_t until = near__clock_ns(CLOCK_MONOTONIC) + ns;
 
-	while (now() < until)
+	while (near__clock_ns(CLOCK_MONOTONIC) < until)
 		;
 }
 
@@ -105,7 +98,7 @@ static unsigned receiver(unsigned random)
 {
 	unsigned n = random % load.samples->threads;
 
-	if (now() < load.half)
+	if (near__clock_ns(CLOCK_MONOTONIC) < load.half)
 		return n;
 	n |= 3;
 	return n < load.samples->threads ? n : 3;
@@ -121,13 +114,13 @@ static void *run_thread(void *arg)
 	t->tid = (int)syscall(SYS_gettid);
 	if (n % KIND == 0)
 		pin(n / KIND);
-	for (unsigned round = 0; now() < end; round++) {
+	for (unsigned round = 0; near__clock_ns(CLOCK_MONOTONIC) < end; round++) {
 		random = random * 1664525u + 1013904223u;
 		sample(t);
 		if (read(load.pipes[n][0], &token, 1) < 0)
 			break;
 		sample(t);
-		work(WORK_NS / 2 + (random >> 8) % WORK_NS);
+		load_work(WORK_NS / 2 + (random >> 8) % WORK_NS);
 		if ((n % KIND == 1 || n % KIND == 7) && round % MOVE_ROUNDS == 0)
 			move();
 		if (write(load.pipes[receiver(random >> 8)][1], &token, 1) < 0)
@@ -139,7 +132,7 @@ static void *run_thread(void *arg)
 /* Then wakes threads: those that end, and some that stay; or all. */
 static int wait_until(uint64_t time, bool all)
 {
-	while (now() < time)
+	while (near__clock_ns(CLOCK_MONOTONIC) < time)
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 	for (unsigned i = 0; i < load.samples->threads; i++)
 		if ((all || !stays(i) || i % KIND == 3) && write(load.pipes[i][1], "", 1) < 0)
@@ -160,7 +153,7 @@ static int run_process(unsigned seconds)
 	for (unsigned i = 0; i < threads; i++)
 		if (i % 4 && write(load.pipes[i][1], "", 1) < 0)
 			return 1;
-	load.half = now() + seconds * 500000000ull;
+	load.half = near__clock_ns(CLOCK_MONOTONIC) + seconds * 500000000ull;
 	load.end = load.half + seconds * 500000000ull;
 	while (started < threads &&
 	       !pthread_create(&ids[started], NULL, run_thread, (void *)(uintptr_t)started))

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu sim: how policies of concurrency ids behave under a simulated scheduler. */
 #include "common/child.h"
+#include "common/cpu_list.h"
+#include "common/memory.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/text.h"
 #include "common/tool.h"
-#include "sim/json.h"
 #include "sim/kernel.h"
+#include "sim/result.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static const struct option_row rows[] = {
 	 "question (both)",
 	 .string = &prefer},
 	{"json", "FILE", "write the figures as JSON; - is standard output", .string = &json},
-	{"plot", "FILE", "write them as a drawing, SVG; needs gnuplot", .string = &plot},
+	{"plot", "FILE", "write them as a drawing, SVG", .string = &plot},
 	{"kernel", NULL, "compare with the running kernel (root)", .flag = &kernel},
 	{"seconds", "N", "with --kernel: how long its load runs, 1 to 10 (1)", .string = &seconds},
 	{"list", NULL, "list loads and policies", .flag = &list},
@@ -68,33 +69,22 @@ static int number(const char *name, const char *text, uint64_t least, uint64_t m
 /* "0-3,8"; false if it is no such list, or has a CPU that is not below `limit`. */
 static bool parse_set(const char *text, unsigned limit, struct bits *out)
 {
-	while (*text) {
-		char *end;
-		unsigned long from = strtoul(text, &end, 10), to = from;
+	struct cpu_list cpus_in;
 
-		if (*text < '0' || *text > '9')
-			return false;
-		if (*end == '-') {
-			text = end + 1;
-			to = strtoul(text, &end, 10);
-			if (*text < '0' || *text > '9')
-				return false;
-		}
-		if (from > to || to >= limit || (*end && (*end != ',' || !end[1])))
-			return false;
-		for (; from <= to; from++)
-			bits_set(out, (unsigned)from);
-		text = *end ? end + 1 : end;
-	}
-	return out->count;
+	if (!cpu_list_parse(text, limit, &cpus_in))
+		return false;
+	for (unsigned cpu = 0; cpu < limit; cpu++)
+		if (cpu_list_has(&cpus_in, cpu))
+			bits_set(out, cpu);
+	return true;
 }
 
 /* Calls `take` for each name of the list, until one fails. */
 static int each_name(const char *names, struct sim_report *r,
 		     int (*take)(struct sim_report *r, const char *name))
 {
-	char *copy = strdup(names), *rest = copy, *name;
-	int code = copy ? EXIT_DONE : failure("sim", "not enough memory");
+	char *copy = copy_text(names), *rest = copy, *name;
+	int code = EXIT_DONE;
 
 	while (!code && (name = strsep(&rest, ",")))
 		code = take(r, name);
@@ -206,12 +196,11 @@ static void progress(unsigned step, unsigned steps, const char *load, const char
 	fflush(stderr);
 }
 
-static int answer(struct sim_report *r, unsigned load, unsigned policy)
+static void load_answer(struct sim_report *r, unsigned load, unsigned policy)
 {
 	struct sim_answer *a = &r->answers[load][policy];
-	int err = 0;
 
-	for (unsigned i = 0; i < 2 * r->runs && !err; i++) {
+	for (unsigned i = 0; i < 2 * r->runs; i++) {
 		struct sim_params p = r->params;
 		struct sim_result result;
 
@@ -219,17 +208,16 @@ static int answer(struct sim_report *r, unsigned load, unsigned policy)
 		p.load = r->loads[load];
 		p.prefer = i % 2;
 		p.seed += i / 2;
-		err = sim_result(&p, &result);
-		a->sides[i / 2][i % 2] =
-			(struct sim_side){.by_node_id = (double)result.by_node_id,
-					  .by_id = (double)result.by_id,
-					  .node_changes = result.node_changes,
-					  .node_migrations = (double)result.counts.node_migrations,
-					  .wait_us = result.wait_us,
-					  .work = result.work};
+		sim_result(&p, &result);
+		a->sides[i / 2][i % 2] = (struct sim_side){
+			{[SIDE_NODE_ID] = result.copies[COPY_NODE_ID],
+			 [SIDE_ID] = result.copies[COPY_ID],
+			 [SIDE_NODE_CHANGES] = result.node_changes,
+			 [SIDE_NODE_MIGRATIONS] = (double)result.counts.node_migrations,
+			 [SIDE_WAIT] = result.wait_us,
+			 [SIDE_WORK] = result.work}};
 	}
 	a->runs = r->runs;
-	return err;
 }
 
 /* Processes with one thread have one id wherever they run. */
@@ -240,56 +228,49 @@ static bool has_question(const struct sim_report *r, unsigned load, unsigned pol
 	       strcmp(r->loads[load]->name, "pipe") != 0;
 }
 
-static int run_all(struct sim_report *r)
+static void run_all(struct sim_report *r)
 {
 	unsigned step = 0, steps = r->load_count * r->policy_count;
-	int err = 0;
 
 	for (unsigned load = 0; load < r->load_count; load++)
-		for (unsigned i = 0; i < r->policy_count && !err; i++) {
+		for (unsigned i = 0; i < r->policy_count && !child_interrupted(); i++) {
 			struct sim_params p = r->params;
 
 			progress(step++, steps, r->loads[load]->name, r->policies[i].name);
 			p.load = r->loads[load];
 			p.policy = &r->policies[i];
-			err = sim_result(&p, &r->results[load][i]);
-			if (!err && has_question(r, load, i))
-				err = answer(r, load, i);
-			if (!err && child_interrupted())
-				err = -EINTR;
+			sim_result(&p, &r->results[load][i]);
+			if (has_question(r, load, i))
+				load_answer(r, load, i);
 		}
 	progress(1, 1, "", "");
-	return err;
 }
 
 static int write_plot(const struct sim_report *r)
 {
-	char *svg;
-	int err = sim_plot(r, &svg), code;
+	struct memory_file svg;
+	int code;
 
-	if (err)
-		return failure("sim", "no plot: %s",
-			       err == -ENOENT ? "gnuplot was not found" : strerror(-err));
-	code = output_write("sim", plot, svg, strlen(svg));
-	free(svg);
+	sim_plot(r, memory_open(&svg));
+	memory_close(&svg);
+	code = output_write("sim", plot, svg.text, svg.size);
+	free(svg.text);
 	return code;
 }
 
-static int run(struct sim_report *r)
+static int report_run(struct sim_report *r)
 {
-	int code = output_check("sim", json), err;
+	int code = output_check("sim", json);
 
 	code = code ? code : output_check("sim", plot);
 	if (code)
 		return code;
 	child_catch_signals();
-	err = run_all(r);
+	run_all(r);
 	if (child_interrupted()) {
 		failure("sim", "interrupted; no file was written");
 		return 128 + child_interrupted();
 	}
-	if (err)
-		return failure("sim", "cannot simulate: %s", strerror(-err));
 	if (!output_is_stdout(json) && !output_is_stdout(plot))
 		sim_print(r);
 	if (json)
@@ -339,11 +320,9 @@ int sim_main(int argc, char **argv)
 		return finish_help("sim", print_list());
 	if (kernel)
 		return finish_stdout("sim", compare());
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return failure("sim", "not enough memory");
+	r = allocate_zeros(1, sizeof(*r));
 	code = take_options(r, &set);
-	code = finish_stdout("sim", code ? code : run(r));
+	code = finish_stdout("sim", code ? code : report_run(r));
 	free(r);
 	return code;
 }

@@ -35,16 +35,15 @@ unsigned sim_place_new(struct sim *s)
 	unsigned node = best_node(s), best = s->cpu_count;
 
 	if (node < SIM_NODES) {
-		unsigned from = (unsigned)(((uint64_t)node * s->cpu_count + s->params.nodes - 1) /
-					   s->params.nodes);
+		const struct sim_span *span = &s->cpus[sim_node_begin(s, node)].span[SPAN_NODE];
+		unsigned *last = &s->last_new[node];
 
 		/* Not the CPU of the task before, whose load the kernel would see. */
-		s->last_new[node]++;
-		if (s->last_new[node] < from || s->last_new[node] >= s->cpus[from].node_to)
-			s->last_new[node] = from;
-		s->last_new[node] =
-			bits_around(&s->idle, from, s->last_new[node], s->cpus[from].node_to);
-		return s->last_new[node];
+		++*last;
+		if (*last < span->from || *last >= span->to)
+			*last = span->from;
+		*last = bits_around(&s->idle, span->from, *last, span->to);
+		return *last;
 	}
 	for (unsigned i = 0; i < SOME; i++) {
 		unsigned at = (unsigned)(sim_random(s) % s->cpu_count);
@@ -73,6 +72,7 @@ static bool joins(const struct sim *s, const struct sim_task *t, const struct si
 unsigned sim_place_woken(struct sim *s, const struct sim_task *t, const struct sim_task *waker)
 {
 	unsigned target = t->cpu, found;
+	const struct sim_span *cache;
 
 	if (!bits_test(&s->allowed, target)) /* it never ran */
 		target = bits_next(&s->allowed, 0, s->cpu_count);
@@ -80,19 +80,14 @@ unsigned sim_place_woken(struct sim *s, const struct sim_task *t, const struct s
 		target = waker->cpu;
 	if (bits_test(&s->idle, target))
 		return target;
-	if (bits_test(&s->idle, t->cpu) && s->cpus[t->cpu].llc_from == s->cpus[target].llc_from)
+	cache = &s->cpus[target].span[SPAN_CACHE];
+	if (bits_test(&s->idle, t->cpu) && t->cpu >= cache->from && t->cpu < cache->to)
 		return t->cpu;
-	found = bits_around(&s->idle, s->cpus[target].llc_from, target, s->cpus[target].llc_to);
-	return found < s->cpus[target].llc_to ? found : target;
+	found = bits_around(&s->idle, cache->from, target, cache->to);
+	return found < cache->to ? found : target;
 }
 
 /* ---- pulling ---- */
-
-static struct sim_task *task_at(const struct sim_cpu *cpu, unsigned i)
-{
-	return (struct sim_task *)((char *)cpu->queue.entries[i].node -
-				   offsetof(struct sim_task, queued));
-}
 
 /* A task of src's queue that may move to dst: of the last ones, which have to wait longest. */
 static struct sim_task *candidate(const struct sim *s, const struct sim_cpu *dst,
@@ -101,7 +96,7 @@ static struct sim_task *candidate(const struct sim *s, const struct sim_cpu *dst
 	bool prefer = s->params.prefer && dst->node != src->node;
 
 	for (unsigned i = 0; i < src->queue.count && i < 4; i++) {
-		struct sim_task *t = task_at(src, src->queue.count - 1 - i);
+		struct sim_task *t = sim_queued(&src->queue.entries[src->queue.count - 1 - i]);
 
 		if (t->mm && (hot || s->now - t->stopped_at >= HOT_NS) &&
 		    (!prefer || has_spare_ids(t->mm, dst->node)))
@@ -124,10 +119,11 @@ static bool pull(struct sim *s, struct sim_cpu *dst, struct sim_cpu *src, bool h
 	return true;
 }
 
-/* Of some loaded CPUs in [from, to), the one with the longest queue, at least `least`; NULL. */
-static struct sim_cpu *busiest(struct sim *s, const struct sim_cpu *dst, unsigned from, unsigned to,
+/* Of some loaded CPUs near `dst`, the one with the longest queue, at least `least`; NULL. */
+static struct sim_cpu *busiest(struct sim *s, const struct sim_cpu *dst, unsigned level,
 			       unsigned least)
 {
+	unsigned from = dst->span[level].from, to = dst->span[level].to;
 	unsigned start = from + (unsigned)(sim_random(s) % (to - from));
 	struct sim_cpu *best = NULL;
 
@@ -147,30 +143,23 @@ static struct sim_cpu *busiest(struct sim *s, const struct sim_cpu *dst, unsigne
 
 void sim_pull_idle(struct sim *s, struct sim_cpu *cpu)
 {
-	struct sim_cpu *from;
-
 	if (!s->loaded.count || cpu->idle_mean < PULL_NS || !bits_test(&s->allowed, cpu->number))
 		return;
-	from = busiest(s, cpu, cpu->llc_from, cpu->llc_to, 1);
-	if (from && pull(s, cpu, from, false))
-		return;
-	from = busiest(s, cpu, cpu->node_from, cpu->node_to, 1);
-	if (from && pull(s, cpu, from, false))
-		return;
-	from = busiest(s, cpu, 0, s->cpu_count, 2);
-	if (from)
-		pull(s, cpu, from, false);
+	for (unsigned level = 0; level < SPANS; level++) {
+		struct sim_cpu *from = busiest(s, cpu, level, level == SPAN_ALL ? 2 : 1);
+
+		if (from && pull(s, cpu, from, false))
+			return;
+	}
 }
 
 void sim_balance(struct sim *s, struct sim_cpu *cpu)
 {
 	unsigned own = cpu->queue.count;
-	struct sim_cpu *from = busiest(s, cpu, cpu->llc_from, cpu->llc_to, own + 2);
+	struct sim_cpu *from = NULL;
 
-	if (!from)
-		from = busiest(s, cpu, cpu->node_from, cpu->node_to, own + 2);
-	if (!from)
-		from = busiest(s, cpu, 0, s->cpu_count, own + own / 4 + 2);
+	for (unsigned level = 0; level < SPANS && !from; level++)
+		from = busiest(s, cpu, level, own + 2 + (level == SPAN_ALL ? own / 4 : 0));
 	if (from)
 		pull(s, cpu, from, from->queue.count > 2 * own + 2);
 }
@@ -178,13 +167,13 @@ void sim_balance(struct sim *s, struct sim_cpu *cpu)
 /* Another CPU that is idle, the nearest. NULL: none. */
 static struct sim_cpu *idle_near(struct sim *s, const struct sim_cpu *cpu)
 {
-	unsigned n = bits_around(&s->idle, cpu->llc_from, cpu->number, cpu->llc_to);
+	for (const struct sim_span *span = cpu->span; span < cpu->span + SPANS; span++) {
+		unsigned n = bits_around(&s->idle, span->from, cpu->number, span->to);
 
-	if (n == cpu->llc_to)
-		n = bits_around(&s->idle, cpu->node_from, cpu->number, cpu->node_to);
-	if (n == cpu->node_to)
-		n = bits_around(&s->idle, 0, cpu->number, s->cpu_count);
-	return n < s->cpu_count && bits_test(&s->idle, n) ? &s->cpus[n] : NULL;
+		if (n < span->to)
+			return &s->cpus[n];
+	}
+	return NULL;
 }
 
 struct sim_cpu *sim_push_idle(struct sim *s, struct sim_cpu *cpu)

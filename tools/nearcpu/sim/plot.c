@@ -1,108 +1,100 @@
 /* SPDX-License-Identifier: MIT */
-/* The figures as a drawing, by gnuplot: of each load the profile and the copies in use. */
-#include "common/child.h"
-#include "sim/json.h"
+/* The figures as a drawing, SVG: of each load the profile and the copies in use. Lengths of bars
+ * are linear, from 0. */
+#include "sim/result.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
+#include <math.h>
+#include <stdarg.h>
 
 #define WIDTH 1200
-#define HEIGHT 320 /* of a load */
-#define TIMEOUT_S 60
+#define LABEL 120   /* of a policy, before its bars */
+#define COPIES 760  /* where the second panel begins */
+#define PANEL 480   /* the longest bar of the first */
+#define PANEL_2 320 /* and of the second, before its number */
+#define BAR 11
+#define ROW (5 * BAR)
+#define HEAD 30   /* of a load */
+#define LEGEND 40 /* of the drawing */
 
 static const char *const colours[ROW_COUNT] = {"#9aa3ad", "#1f9d73", "#5fb7d4",
 					       "#8e6fb8", "#c39a3b", "#c0504d",
 					       "#7d5a3c", "#e08fb0", "#404a55"};
+static const char *const kinds[COPY_KINDS] = {"cpu", "thread", "cid", "(node, cid)"};
 
-static void put_data(FILE *f, const struct sim_report *r, unsigned load)
+static void put_bar(FILE *f, double x, double y, double width, double height, const char *colour)
 {
-	fprintf(f, "$load%u << END\n", load);
-	for (unsigned i = 0; i < r->policy_count; i++) {
-		const struct sim_result *p = &r->results[load][i];
+	fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%g\" fill=\"%s\"/>\n", x, y,
+		width, height, colour);
+}
 
-		fprintf(f, "%s", p->policy.name);
-		for (unsigned row = 0; row < ROW_COUNT; row++)
-			fprintf(f, " %g", p->row[row]);
-		fprintf(f, " %llu %llu %llu %llu\n", (unsigned long long)p->by_cpu,
-			(unsigned long long)p->by_thread, (unsigned long long)p->by_id,
-			(unsigned long long)p->by_node_id);
+__attribute__((format(printf, 5, 6))) static void put_text(FILE *f, double x, double y,
+							   const char *anchor, const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+	va_start(args, fmt);
+	vfprintf(f, fmt, args); /* NOLINT: started above */
+	va_end(args);
+	fprintf(f, "</text>\n");
+}
+
+static void put_legend(FILE *f)
+{
+	for (unsigned i = 0; i < ROW_COUNT; i++) {
+		put_bar(f, 10 + i % 5 * 145, 6 + i / 5 * 16, 10, 10, colours[i]);
+		put_text(f, 24 + i % 5 * 145, 15 + i / 5 * 16, "start", "%s", sim_rows[i].key);
 	}
-	fprintf(f, "END\n");
+	for (unsigned i = 0; i < COPY_KINDS; i++) {
+		put_bar(f, COPIES + 10 + i * 100, 6, 10, 10, colours[i]);
+		put_text(f, COPIES + 24 + i * 100, 15, "start", "per %s", kinds[i]);
+	}
 }
 
-static void put_load(FILE *f, const struct sim_report *r, unsigned load)
+static void put_policy(FILE *f, const struct sim_result *p, double y, double most)
 {
-	static const char *const kinds[] = {"cpu", "thread", "cid", "(node, cid)"};
+	double x = LABEL;
 
-	fprintf(f,
-		"set style histogram rowstacked\nset title '%s: %% of operations'\n"
-		"unset logscale y\nset yrange [0:100]\nplot ",
-		r->loads[load]->name);
-	for (unsigned row = 0; row < ROW_COUNT; row++)
-		fprintf(f, "%s$load%u using %u%s lc rgb '%s' title '%s'", row ? ", " : "", load,
-			row + 2, row ? "" : ":xtic(1)", colours[row], sim_row_keys[row]);
-	fprintf(f,
-		"\nset style histogram clustered gap 1\nset title '%s: copies in use'\n"
-		"set logscale y\nset yrange [.8:*]\nplot ",
-		r->loads[load]->name);
-	for (unsigned kind = 0; kind < 4; kind++)
-		fprintf(f, "%s$load%u using %u%s lc rgb '%s' title 'per %s'", kind ? ", " : "",
-			load, ROW_COUNT + 2 + kind, kind ? "" : ":xtic(1)", colours[kind],
-			kinds[kind]);
-	fputc('\n', f);
+	put_text(f, LABEL - 8, y + 2 * BAR + 4, "end", "%s", p->policy.name);
+	for (unsigned i = 0; i < ROW_COUNT; i++) {
+		put_bar(f, x, y + 2, p->row[i] / 100 * PANEL, 3.5 * BAR, colours[i]);
+		x += p->row[i] / 100 * PANEL;
+	}
+	put_text(f, COPIES - 8, y + 2 * BAR + 4, "end", "%s", p->policy.name);
+	for (unsigned i = 0; i < COPY_KINDS; i++) {
+		double width = p->copies[i] / most * PANEL_2;
+
+		put_bar(f, COPIES, y + i * BAR, width, BAR - 1, colours[i]);
+		put_text(f, COPIES + width + 4, y + (i + 1) * BAR - 1, "start", "%.0f",
+			 p->copies[i]);
+	}
 }
 
-static char *script(const struct sim_report *r)
+static void put_load(FILE *f, const struct sim_report *r, unsigned load, double y)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	double most = 1;
 
-	if (!f)
-		return NULL;
+	put_text(f, LABEL, y + HEAD - 10, "start", "%s: %% of operations", r->loads[load]->name);
+	put_text(f, COPIES, y + HEAD - 10, "start", "%s: copies in use", r->loads[load]->name);
+	for (unsigned i = 0; i < r->policy_count; i++)
+		for (unsigned kind = 0; kind < COPY_KINDS; kind++)
+			most = fmax(most, r->results[load][i].copies[kind]);
+	for (unsigned i = 0; i < r->policy_count; i++)
+		put_policy(f, &r->results[load][i], y + HEAD + i * ROW, most);
+}
+
+void sim_plot(const struct sim_report *r, FILE *f)
+{
+	unsigned each = HEAD + r->policy_count * ROW, height = LEGEND + r->load_count * each;
+
+	fprintf(f,
+		"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
+		"font-family=\"sans-serif\" font-size=\"11\">\n",
+		WIDTH, height);
+	put_bar(f, 0, 0, WIDTH, height, "#fff");
+	put_legend(f);
 	for (unsigned load = 0; load < r->load_count; load++)
-		put_data(f, r, load);
-	fprintf(f,
-		"set terminal svg size %d,%u dynamic noenhanced font 'sans-serif,11' background "
-		"rgb 'white'\nset multiplot layout %u,2\nset style data histogram\n"
-		"set style fill solid 1 noborder\nset boxwidth .8\nset key outside right samplen 1 "
-		"font ',10'\n"
-		"set xtics rotate by -30 nomirror scale 0 font ',10'\n"
-		"set ytics nomirror\nset border 3\n",
-		WIDTH, HEIGHT * r->load_count, r->load_count);
-	for (unsigned load = 0; load < r->load_count; load++)
-		put_load(f, r, load);
-	fprintf(f, "unset multiplot\n");
-	if (fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-int sim_plot(const struct sim_report *r, char **out)
-{
-	static const char *const argv[] = {"gnuplot", "-", NULL};
-	struct child child = {.argv = argv, .timeout_s = TIMEOUT_S};
-	struct child_result result = {0};
-	char *input = script(r);
-	int err;
-
-	*out = NULL;
-	if (!input)
-		return -ENOMEM;
-	child.input = input;
-	err = child_run(&child, &result);
-	free(input);
-	if (err)
-		return err;
-	if (WIFEXITED(result.status) && !WEXITSTATUS(result.status) &&
-	    strstr(result.out, "</svg>")) {
-		*out = result.out;
-		return 0;
-	}
-	free(result.out);
-	return -EIO;
+		put_load(f, r, load, LEGEND + load * each);
+	fprintf(f, "</svg>\n");
 }

@@ -7,10 +7,8 @@
  * is left out. Each optimization can be switched off; without the cache a thread gives its id
  * back when it stops, unless it hands it over.
  */
+#include "common/memory.h"
 #include "sim/sim.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 #define ENTRIES 8 /* RQ_VCPU_CACHE_SIZE */
 
@@ -27,20 +25,16 @@ struct node_masks {
 	struct bits node[];
 };
 
-static struct node_masks *masks(struct sim *s, struct sim_mm *mm)
+static void mm_init(struct sim *s, struct sim_mm *mm)
 {
-	if (!mm->state && s->params.nodes > 1) {
-		mm->state = calloc(1, sizeof(struct node_masks) +
-					      s->params.nodes * sizeof(struct bits));
-		if (!mm->state)
-			s->error = -ENOMEM;
-	}
-	return mm->state;
+	if (s->params.nodes > 1)
+		mm->state = allocate_zeros(1, sizeof(struct node_masks) +
+						      s->params.nodes * sizeof(struct bits));
 }
 
-static bool is_of_node(struct sim *s, struct sim_mm *mm, unsigned id, unsigned node)
+static bool is_of_node(const struct sim_mm *mm, unsigned id, unsigned node)
 {
-	struct node_masks *m = masks(s, mm);
+	struct node_masks *m = mm->state;
 
 	return !m || bits_test(&m->node[node], id);
 }
@@ -72,11 +66,7 @@ static void add_entry(struct sim *s, struct sim_cpu *cpu, struct sim_mm *mm, uns
 	struct entry *e;
 
 	if (!c)
-		c = cpu->state = calloc(1, sizeof(*c));
-	if (!c) {
-		s->error = -ENOMEM;
-		return;
-	}
+		c = cpu->state = allocate_zeros(1, sizeof(*c));
 	e = &c->entries[c->head];
 	if (e->mm) {
 		sim_row(s, ROW_EVICT);
@@ -86,10 +76,18 @@ static void add_entry(struct sim *s, struct sim_cpu *cpu, struct sim_mm *mm, uns
 	c->head = (c->head + 1) % ENTRIES;
 }
 
+static void give_node(const struct sim *s, struct node_masks *m, unsigned id, unsigned node)
+{
+	for (unsigned i = 0; i < s->params.nodes; i++)
+		bits_clear(&m->node[i], id);
+	bits_set(&m->node[node], id);
+	bits_set(&m->all, id);
+}
+
 /* Takes an id of the node that is free, else one without a node, else any. */
 static unsigned allocate(struct sim *s, struct sim_mm *mm, unsigned node)
 {
-	struct node_masks *m = masks(s, mm);
+	struct node_masks *m = mm->state;
 	unsigned limit = s->cpu_count, id = limit;
 
 	if (m) {
@@ -99,12 +97,8 @@ static unsigned allocate(struct sim *s, struct sim_mm *mm, unsigned node)
 	}
 	if (id == limit)
 		id = bits_first_zero(&mm->ids, limit);
-	for (unsigned i = 0; m && i < s->params.nodes; i++)
-		bits_clear(&m->node[i], id);
-	if (m) {
-		bits_set(&m->node[node], id);
-		bits_set(&m->all, id);
-	}
+	if (m)
+		give_node(s, m, id, node);
 	sim_id_take(s, mm, id);
 	return id;
 }
@@ -112,42 +106,44 @@ static unsigned allocate(struct sim *s, struct sim_mm *mm, unsigned node)
 /* The constants of a process with one thread stay on their nodes when it gets more. */
 static void reserve(struct sim *s, struct sim_mm *mm)
 {
-	struct node_masks *m = masks(s, mm);
+	struct node_masks *m = mm->state;
 
-	for (unsigned node = 0; m && node < s->params.nodes; node++) {
-		for (unsigned i = 0; i < s->params.nodes; i++)
-			bits_clear(&m->node[i], node);
-		bits_set(&m->node[node], node);
-		bits_set(&m->all, node);
-	}
+	for (unsigned node = 0; m && node < s->params.nodes; node++)
+		give_node(s, m, node, node);
 }
 
-static int get(struct sim *s, struct sim_cpu *cpu, struct sim_task *t)
+/* For the task itself or, as a rule, for the cache of the CPU. */
+static int id_new(struct sim *s, struct sim_cpu *cpu, struct sim_task *t)
 {
-	unsigned off = s->policy->flags, id;
-	struct entry *e;
+	unsigned id = allocate(s, t->mm, cpu->node);
 
-	if (t->mm->users == 1 && !(off & SIM_NO_SINGLE)) {
-		sim_row(s, ROW_SINGLE);
-		return (int)cpu->node;
-	}
-	e = lookup(cpu, t->mm);
-	if (e && is_of_node(s, t->mm, e->id, cpu->node)) {
-		sim_row(s, ROW_HIT);
-		return (int)e->id;
-	}
-	if (e)
-		remove_entry(s, cpu, t->mm, ROW_DISCARD);
-	sim_row(s, ROW_ALLOCATE);
-	id = allocate(s, t->mm, cpu->node);
-	if (off & SIM_NO_CACHE)
+	if (s->policy->flags & SIM_NO_CACHE)
 		t->owns = true;
 	else
 		add_entry(s, cpu, t->mm, id);
 	return (int)id;
 }
 
-static void release(struct sim *s, struct sim_task *t, enum sim_row row)
+static int id_get(struct sim *s, struct sim_cpu *cpu, struct sim_task *t)
+{
+	struct entry *e;
+
+	if (t->mm->users == 1 && !(s->policy->flags & SIM_NO_SINGLE)) {
+		sim_row(s, ROW_SINGLE);
+		return (int)cpu->node;
+	}
+	e = lookup(cpu, t->mm);
+	if (e && is_of_node(t->mm, e->id, cpu->node)) {
+		sim_row(s, ROW_HIT);
+		return (int)e->id;
+	}
+	if (e)
+		remove_entry(s, cpu, t->mm, ROW_DISCARD);
+	sim_row(s, ROW_ALLOCATE);
+	return id_new(s, cpu, t);
+}
+
+static void id_release(struct sim *s, struct sim_task *t, enum sim_row row)
 {
 	if (!t->owns)
 		return;
@@ -162,21 +158,21 @@ static void switch_to(struct sim *s, struct sim_cpu *cpu, struct sim_task *prev,
 	bool both = sim_is_user(prev) && sim_is_user(next) && prev->mm == next->mm;
 
 	if (both && !(s->policy->flags & SIM_NO_TRANSFER) &&
-	    is_of_node(s, next->mm, (unsigned)prev->id, cpu->node)) {
+	    is_of_node(next->mm, (unsigned)prev->id, cpu->node)) {
 		sim_row(s, ROW_TRANSFER);
 		next->id = prev->id;
 		next->owns = prev->owns;
 		prev->owns = false;
 	} else {
-		release(s, prev, ROW_RELEASE);
+		id_release(s, prev, ROW_RELEASE);
 		if (sim_is_user(next))
-			next->id = get(s, cpu, next);
+			next->id = id_get(s, cpu, next);
 	}
 	if (sim_is_user(prev))
 		prev->id = SIM_NO_ID;
 }
 
-static void forked(struct sim *s, struct sim_task *parent, struct sim_task *child)
+static void task_forked(struct sim *s, struct sim_task *parent, struct sim_task *child)
 {
 	struct sim_mm *mm = child->mm;
 	struct sim_cpu *cpu;
@@ -185,18 +181,14 @@ static void forked(struct sim *s, struct sim_task *parent, struct sim_task *chil
 		return;
 	cpu = &s->cpus[parent->cpu];
 	reserve(s, mm);
-	release(s, parent, ROW_EXIT);
+	id_release(s, parent, ROW_EXIT);
 	remove_entry(s, cpu, mm, ROW_EXIT);
-	parent->id = (int)allocate(s, mm, cpu->node);
-	if (s->policy->flags & SIM_NO_CACHE)
-		parent->owns = true;
-	else
-		add_entry(s, cpu, mm, (unsigned)parent->id);
+	parent->id = id_new(s, cpu, parent);
 }
 
-static void ends(struct sim *s, struct sim_task *t)
+static void task_ends(struct sim *s, struct sim_task *t)
 {
-	release(s, t, ROW_EXIT);
+	id_release(s, t, ROW_EXIT);
 	remove_entry(s, &s->cpus[t->cpu], t->mm, ROW_EXIT);
 }
 
@@ -213,8 +205,9 @@ static void migrate(struct sim *s, struct sim_task *t, unsigned to)
 const struct sim_policy sim_policy_2022 = {
 	.name = "2022",
 	.about = "the talk: constant for one thread, hand-over, caches of run queues",
-	.fork = forked,
-	.exit = ends,
+	.mm_init = mm_init,
+	.fork = task_forked,
+	.exit = task_ends,
 	.migrate = migrate,
 	.switch_to = switch_to,
 };

@@ -7,9 +7,10 @@
  * their owner are marked as in transit while their thread goes on running. The kernel's
  * walk over threads or CPUs happens at one moment here, as if nothing ran in between.
  */
+#include "common/memory.h"
 #include "sim/sim.h"
 
-#include <stdlib.h>
+#include <sys/param.h>
 
 #define UNSET (~0u)
 #define ONCPU (1u << 30)
@@ -41,22 +42,17 @@ static unsigned plain(unsigned cid)
 	return cid & ~(ONCPU | TRANSIT);
 }
 
-static unsigned least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
-static void drop(struct sim *s, struct sim_mm *mm, unsigned cid, enum sim_row row)
+static void cid_drop(struct sim *s, struct sim_mm *mm, unsigned cid, enum sim_row row)
 {
 	sim_row(s, row);
 	sim_id_drop(s, mm, plain(cid));
 }
 
 /* The lowest free id below max, or of all. */
-static unsigned get(struct sim *s, struct sim_mm *mm)
+static unsigned cid_get(struct sim *s, struct sim_mm *mm)
 {
 	struct owners *o = mm->state;
-	unsigned cid = bits_first_zero(&mm->ids, least(o->max, s->cpu_count));
+	unsigned cid = bits_first_zero(&mm->ids, MIN(o->max, s->cpu_count));
 
 	if (cid == o->max)
 		cid = bits_first_zero(&mm->ids, s->cpu_count);
@@ -82,49 +78,34 @@ static unsigned converge(struct sim *s, struct sim_mm *mm, unsigned cid, bool sa
 	}
 	sim_row(s, ROW_ALLOCATE);
 	sim_id_take(s, mm, lower);
-	drop(s, mm, cid, ROW_DISCARD);
+	cid_drop(s, mm, cid, ROW_DISCARD);
 	return lower | (cid & ONCPU);
 }
 
 /* ---- switch ---- */
 
-static void from_cpu(struct sim *s, struct sim_task *t, struct sim_pcpu *p, bool same)
+/* Takes the id of the owner: the CPU or the thread. If the other one owns an id, the owner gets it,
+ * unless the owner has one: then the other id is dropped. */
+static void take_id(struct sim *s, struct sim_task *t, struct sim_pcpu *p, bool same)
 {
-	unsigned cid = p->cid;
+	bool by_cpu = ((struct owners *)t->mm->state)->on_cpu;
+	bool (*owns)(unsigned) = by_cpu ? on_cpu : on_task;
+	bool (*other_owns)(unsigned) = by_cpu ? on_task : on_cpu;
+	unsigned cid = by_cpu ? p->cid : t->cid, other = by_cpu ? t->cid : p->cid;
+	unsigned flag = by_cpu ? ONCPU : 0;
 
-	if (on_cpu(cid) && on_cpu(t->cid)) {
+	if (owns(cid) && owns(other)) {
 		cid = converge(s, t->mm, cid, same);
 	} else {
-		if (on_task(t->cid) && on_cpu(cid))
-			drop(s, t->mm, t->cid, ROW_DISCARD);
-		else if (on_task(t->cid))
-			cid = t->cid | ONCPU;
-		if (on_cpu(cid)) {
+		if (other_owns(other) && owns(cid))
+			cid_drop(s, t->mm, other, ROW_DISCARD);
+		else if (other_owns(other))
+			cid = plain(other) | flag;
+		if (owns(cid)) {
 			count_use(s, t->mm, same);
 		} else {
 			sim_row(s, ROW_ALLOCATE);
-			cid = get(s, t->mm) | ONCPU;
-		}
-	}
-	p->cid = t->cid = cid;
-}
-
-static void from_task(struct sim *s, struct sim_task *t, struct sim_pcpu *p, bool same)
-{
-	unsigned cid = t->cid;
-
-	if (on_task(cid) && on_task(p->cid)) {
-		cid = converge(s, t->mm, cid, same);
-	} else {
-		if (on_cpu(p->cid) && on_task(cid))
-			drop(s, t->mm, p->cid, ROW_DISCARD);
-		else if (on_cpu(p->cid))
-			cid = plain(p->cid);
-		if (on_task(cid)) {
-			count_use(s, t->mm, same);
-		} else {
-			sim_row(s, ROW_ALLOCATE);
-			cid = get(s, t->mm);
+			cid = cid_get(s, t->mm) | flag;
 		}
 	}
 	p->cid = t->cid = cid;
@@ -140,9 +121,9 @@ static void stop_transit(struct sim *s, struct sim_cpu *cpu, struct sim_task *t)
 		return;
 	if (cid < o->max) {
 		t->cid = o->on_cpu ? cid | ONCPU : cid;
-		sim_pcpu(s, t->mm, cpu->number)->cid = t->cid;
+		sim_pcpu(t->mm, cpu->number)->cid = t->cid;
 	} else {
-		drop(s, t->mm, cid, ROW_RELEASE);
+		cid_drop(s, t->mm, cid, ROW_RELEASE);
 		t->cid = UNSET;
 	}
 }
@@ -155,14 +136,8 @@ static void switch_to(struct sim *s, struct sim_cpu *cpu, struct sim_task *prev,
 		prev->id = SIM_NO_ID;
 	}
 	if (sim_is_user(next)) {
-		struct owners *o = next->mm->state;
-		bool same = sim_is_user(prev) && prev->mm == next->mm;
-		struct sim_pcpu *p = sim_pcpu(s, next->mm, cpu->number);
-
-		if (o->on_cpu)
-			from_cpu(s, next, p, same);
-		else
-			from_task(s, next, p, same);
+		take_id(s, next, sim_pcpu(next->mm, cpu->number),
+			sim_is_user(prev) && prev->mm == next->mm);
 		next->id = (int)plain(next->cid);
 	}
 }
@@ -172,10 +147,10 @@ static void switch_to(struct sim *s, struct sim_cpu *cpu, struct sim_task *prev,
 /* True if the owners change. */
 static bool update(struct sim *s, struct owners *o, unsigned users)
 {
-	unsigned best = least(s->allowed_count, users), threshold;
+	unsigned best = MIN(s->allowed_count, users), threshold;
 
-	o->max = least(best + best / 4, s->cpu_count);
-	threshold = least(best - best / 4, s->cpu_count / 2);
+	o->max = MIN(best + best / 4, s->cpu_count);
+	threshold = MIN(best - best / 4, s->cpu_count / 2);
 	if (!o->on_cpu && users > o->max)
 		o->threshold = threshold ? threshold : 1;
 	else if (o->on_cpu && users < o->threshold)
@@ -187,10 +162,10 @@ static bool update(struct sim *s, struct owners *o, unsigned users)
 }
 
 /* Marks the id of a thread that runs, for itself and its CPU. */
-static void set_transit(struct sim *s, struct sim_task *t)
+static void set_transit(struct sim_task *t)
 {
 	t->cid = plain(t->cid) | TRANSIT;
-	sim_pcpu(s, t->mm, t->cpu)->cid = t->cid;
+	sim_pcpu(t->mm, t->cpu)->cid = t->cid;
 }
 
 static void fix_tasks(struct sim *s, struct sim_mm *mm)
@@ -199,9 +174,9 @@ static void fix_tasks(struct sim *s, struct sim_mm *mm)
 		if (!t->has_ids || !on_task(t->cid))
 			continue;
 		if (s->cpus[t->cpu].curr == t) {
-			set_transit(s, t);
+			set_transit(t);
 		} else {
-			drop(s, mm, t->cid, ROW_DISCARD);
+			cid_drop(s, mm, t->cid, ROW_DISCARD);
 			t->cid = UNSET;
 		}
 	}
@@ -215,14 +190,14 @@ static void fix_cpu(struct sim *s, struct sim_mm *mm, unsigned cpu, struct sim_p
 
 	(void)unused;
 	if (runs && !in_transit(t->cid)) {
-		set_transit(s, t);
+		set_transit(t);
 	} else if (!runs && on_cpu(p->cid)) {
-		drop(s, mm, p->cid, ROW_DISCARD);
+		cid_drop(s, mm, p->cid, ROW_DISCARD);
 		p->cid = plain(p->cid);
 	}
 }
 
-static void forked(struct sim *s, struct sim_task *parent, struct sim_task *child)
+static void owner_forked(struct sim *s, struct sim_task *parent, struct sim_task *child)
 {
 	struct sim_mm *mm = child->mm;
 	struct owners *o = mm->state;
@@ -236,43 +211,42 @@ static void forked(struct sim *s, struct sim_task *parent, struct sim_task *chil
 			sim_each_pcpu(s, mm, fix_cpu, 0);
 	}
 	if (!o->on_cpu)
-		child->cid = get(s, mm);
+		child->cid = cid_get(s, mm);
 }
 
-static void ends(struct sim *s, struct sim_task *t)
+static void owner_ends(struct sim *s, struct sim_task *t)
 {
 	struct sim_mm *mm = t->mm;
 	struct owners *o = mm->state;
-	struct sim_pcpu *p = sim_pcpu(s, mm, t->cpu);
+	struct sim_pcpu *p = sim_pcpu(mm, t->cpu);
 	bool last = mm->users == 1;
 
 	if (last && on_cpu(t->cid))
 		p->cid = t->cid = plain(t->cid);
 	if (in_transit(t->cid) || on_task(t->cid))
-		drop(s, mm, t->cid, ROW_EXIT);
+		cid_drop(s, mm, t->cid, ROW_EXIT);
 	t->cid = UNSET;
 	t->has_ids = false;
 	if (!update(s, o, mm->users - 1) || last)
 		return;
 	if (on_cpu(p->cid)) {
-		drop(s, mm, p->cid, ROW_EXIT);
+		cid_drop(s, mm, p->cid, ROW_EXIT);
 		p->cid = plain(p->cid);
 	}
 	sim_each_pcpu(s, mm, fix_cpu, 0);
 }
 
-static bool mm_init(struct sim *s, struct sim_mm *mm)
+static void mm_init(struct sim *s, struct sim_mm *mm)
 {
 	(void)s;
-	mm->state = calloc(1, sizeof(struct owners));
-	return mm->state;
+	mm->state = allocate_zeros(1, sizeof(struct owners));
 }
 
 const struct sim_policy sim_policy_619 = {
 	.name = "6.19",
 	.about = "Linux 6.19 on: threads own ids, or CPUs where there are many threads",
 	.mm_init = mm_init,
-	.fork = forked,
-	.exit = ends,
+	.fork = owner_forked,
+	.exit = owner_ends,
 	.switch_to = switch_to,
 };

@@ -7,9 +7,10 @@
  * preferred to free lower ones). What the kernel does by compare and exchange against a remote CPU
  * happens here at one moment, with the same outcomes.
  */
+#include "common/memory.h"
 #include "sim/sim.h"
 
-#include <stdlib.h>
+#include <sys/param.h>
 
 #define UNSET (~0u)
 #define LAZY (1u << 31) /* to be given back when the CPU leaves the process */
@@ -35,12 +36,7 @@ static bool is_local(const struct sim *s)
 	return s->policy->flags & SIM_LOCAL;
 }
 
-static unsigned least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
-static void put(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, enum sim_row row)
+static void pcpu_put(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, enum sim_row row)
 {
 	unsigned cid = p->cid & ~LAZY;
 
@@ -54,7 +50,7 @@ static void put(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, enum sim_r
 static unsigned find_local(struct sim *s, struct sim_mm *mm, const struct sim_pcpu *p)
 {
 	struct scan *scan = mm->state;
-	unsigned most = least(s->allowed_count, mm->users);
+	unsigned most = MIN(s->allowed_count, mm->users);
 
 	if (scan->max > most) {
 		s->counts.atomics++;
@@ -70,7 +66,7 @@ static unsigned find_local(struct sim *s, struct sim_mm *mm, const struct sim_pc
 	return bits_first_zero(&mm->ids, s->cpu_count);
 }
 
-static unsigned get(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, bool same)
+static unsigned pcpu_get(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, bool same)
 {
 	if (is_valid(p->cid)) {
 		sim_row(s, mm->users == 1 ? ROW_SINGLE : same ? ROW_TRANSFER : ROW_HIT);
@@ -78,7 +74,7 @@ static unsigned get(struct sim *s, struct sim_mm *mm, struct sim_pcpu *p, bool s
 		return p->cid;
 	}
 	if (p->cid != UNSET)
-		put(s, mm, p, ROW_DISCARD);
+		pcpu_put(s, mm, p, ROW_DISCARD);
 	sim_row(s, ROW_ALLOCATE);
 	p->cid = is_local(s) ? find_local(s, mm, p) : bits_first_zero(&mm->ids, s->cpu_count);
 	sim_id_take(s, mm, p->cid);
@@ -93,18 +89,18 @@ static void switch_to(struct sim *s, struct sim_cpu *cpu, struct sim_task *prev,
 	bool same = false;
 
 	if (sim_is_user(prev)) {
-		struct sim_pcpu *p = sim_pcpu(s, prev->mm, cpu->number);
+		struct sim_pcpu *p = sim_pcpu(prev->mm, cpu->number);
 
 		p->time = s->now;
 		if (!is_valid(p->cid) && p->cid != UNSET)
-			put(s, prev->mm, p, ROW_DISCARD);
+			pcpu_put(s, prev->mm, p, ROW_DISCARD);
 		prev->id = SIM_NO_ID;
 		same = prev->mm == next->mm;
 	}
 	if (sim_is_user(next)) {
-		struct sim_pcpu *p = sim_pcpu(s, next->mm, cpu->number);
+		struct sim_pcpu *p = sim_pcpu(next->mm, cpu->number);
 
-		next->id = next->last_cid = (int)get(s, next->mm, p, same);
+		next->id = next->last_cid = (int)pcpu_get(s, next->mm, p, same);
 	}
 }
 
@@ -113,7 +109,7 @@ static void switch_to(struct sim *s, struct sim_cpu *cpu, struct sim_task *prev,
 static void migrate(struct sim *s, struct sim_task *t, unsigned to)
 {
 	struct sim_mm *mm = t->mm;
-	struct sim_pcpu *src = sim_pcpu(s, mm, t->cpu), *dst = sim_pcpu(s, mm, to);
+	struct sim_pcpu *src = sim_pcpu(mm, t->cpu), *dst = sim_pcpu(mm, to);
 	bool set = dst->cid != UNSET || (is_local(s) && dst->recent != UNSET);
 
 	if ((set && mm->users >= s->allowed_count) || t->last_cid < 0 || !is_valid(src->cid) ||
@@ -124,7 +120,7 @@ static void migrate(struct sim *s, struct sim_task *t, unsigned to)
 		return;
 	}
 	if (set) {
-		put(s, mm, src, ROW_MIGRATE);
+		pcpu_put(s, mm, src, ROW_MIGRATE);
 	} else {
 		dst->cid = dst->recent = src->cid;
 		dst->time = s->now;
@@ -134,12 +130,12 @@ static void migrate(struct sim *s, struct sim_task *t, unsigned to)
 	s->counts.atomics += 2; /* the exchanges of the source's word */
 }
 
-static void ends(struct sim *s, struct sim_task *t)
+static void thread_ends(struct sim *s, struct sim_task *t)
 {
-	struct sim_pcpu *p = sim_pcpu(s, t->mm, t->cpu);
+	struct sim_pcpu *p = sim_pcpu(t->mm, t->cpu);
 
 	if (p->cid != UNSET)
-		put(s, t->mm, p, ROW_EXIT);
+		pcpu_put(s, t->mm, p, ROW_EXIT);
 	t->last_cid = SIM_NO_ID;
 }
 
@@ -150,7 +146,7 @@ static void clear_remote(struct sim *s, struct sim_mm *mm, unsigned cpu, struct 
 	s->counts.atomics++;
 	p->cid |= LAZY;
 	if (!runs_mm(s, cpu, mm))
-		put(s, mm, p, ROW_DISCARD);
+		pcpu_put(s, mm, p, ROW_DISCARD);
 }
 
 /* By the clock of the run queue, which stands still while its CPU is idle: ids that an idle CPU has
@@ -187,21 +183,18 @@ static void tick(struct sim *s, struct sim_cpu *cpu)
 	sim_each_pcpu(s, mm, clear_high, mm->ids.count);
 }
 
-static bool mm_init(struct sim *s, struct sim_mm *mm)
+static void mm_init(struct sim *s, struct sim_mm *mm)
 {
-	struct scan *scan = calloc(1, sizeof(*scan));
+	struct scan *scan = mm->state = allocate_zeros(1, sizeof(*scan));
 
-	if (scan)
-		scan->next = s->now + PERIOD_NS;
-	mm->state = scan;
-	return scan;
+	scan->next = s->now + PERIOD_NS;
 }
 
 const struct sim_policy sim_policy_64 = {
 	.name = "6.4",
 	.about = "Linux 6.4 to 6.12: an id of each process for each CPU, compacted periodically",
 	.mm_init = mm_init,
-	.exit = ends,
+	.exit = thread_ends,
 	.migrate = migrate,
 	.switch_to = switch_to,
 	.tick = tick,

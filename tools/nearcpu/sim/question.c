@@ -10,11 +10,9 @@ struct change {
 	double mean, error;
 };
 
-typedef double get_figure(const struct sim_side *side);
-
 /* With one seed: the mean over loads and policies. What is 0 without the preference does not
  * count. */
-static double change_of_run(const struct sim_report *r, unsigned run, get_figure *get)
+static double change_of_run(const struct sim_report *r, unsigned run, enum sim_figure figure)
 {
 	double sum = 0;
 	unsigned count = 0;
@@ -22,22 +20,22 @@ static double change_of_run(const struct sim_report *r, unsigned run, get_figure
 	for (unsigned load = 0; load < r->load_count; load++)
 		for (unsigned i = 0; i < r->policy_count; i++) {
 			const struct sim_answer *a = &r->answers[load][i];
-			const struct sim_side *sides = a->sides[run];
+			double without = a->sides[run][0].figure[figure];
 
-			if (!a->runs || get(&sides[0]) <= 0)
+			if (!a->runs || without <= 0)
 				continue;
-			sum += 100 * (get(&sides[1]) / get(&sides[0]) - 1);
+			sum += 100 * (a->sides[run][1].figure[figure] / without - 1);
 			count++;
 		}
 	return count ? sum / count : 0;
 }
 
-static struct change change(const struct sim_report *r, get_figure *get)
+static struct change change(const struct sim_report *r, enum sim_figure figure)
 {
 	double sum = 0, squares = 0, n = r->runs;
 
 	for (unsigned run = 0; run < r->runs; run++) {
-		double value = change_of_run(r, run, get);
+		double value = change_of_run(r, run, figure);
 
 		sum += value;
 		squares += value * value;
@@ -52,44 +50,17 @@ static bool is_beyond(struct change c, double sign, double least)
 	return c.mean * sign > least && c.mean * sign > 2 * c.error;
 }
 
-static double copies(const struct sim_side *side)
-{
-	return side->by_node_id;
-}
-
-static double node_changes(const struct sim_side *side)
-{
-	return side->node_changes;
-}
-
-static double waits(const struct sim_side *side)
-{
-	return side->wait_us;
-}
-
-static double work(const struct sim_side *side)
-{
-	return side->work;
-}
-
 struct sim_side sim_side_mean(const struct sim_answer *a, unsigned with)
 {
 	struct sim_side sum = {0};
 
-	for (unsigned run = 0; run < a->runs; run++) {
-		const struct sim_side *side = &a->sides[run][with];
-
-		sum.by_node_id += side->by_node_id / a->runs;
-		sum.by_id += side->by_id / a->runs;
-		sum.node_changes += side->node_changes / a->runs;
-		sum.node_migrations += side->node_migrations / a->runs;
-		sum.wait_us += side->wait_us / a->runs;
-		sum.work += side->work / a->runs;
-	}
+	for (unsigned run = 0; run < a->runs; run++)
+		for (unsigned i = 0; i < SIDE_FIGURES; i++)
+			sum.figure[i] += a->sides[run][with].figure[i] / a->runs;
 	return sum;
 }
 
-static const char *answer(bool saves, bool costs)
+static const char *question_answer(bool saves, bool costs)
 {
 	if (saves && costs)
 		return "no. What it saves costs time: tasks wait while a CPU of a node without "
@@ -106,8 +77,8 @@ static const char *answer(bool saves, bool costs)
 void sim_conclude(const struct sim_report *r, char *out, size_t size)
 {
 	struct text text = {out, size};
-	struct change memory = change(r, copies), moved = change(r, node_changes),
-		      wait = change(r, waits), done = change(r, work);
+	struct change memory = change(r, SIDE_NODE_ID), moved = change(r, SIDE_NODE_CHANGES),
+		      wait = change(r, SIDE_WAIT), done = change(r, SIDE_WORK);
 
 	out[0] = 0;
 	say(&text,
@@ -117,6 +88,6 @@ void sim_conclude(const struct sim_report *r, char *out, size_t size)
 	    memory.mean, 2 * memory.error, moved.mean, 2 * moved.error, wait.mean, 2 * wait.error,
 	    done.mean, 2 * done.error);
 	say(&text, "Answer: %s",
-	    answer(is_beyond(memory, -1, 2) || is_beyond(moved, -1, 5),
-		   is_beyond(done, -1, 1) || is_beyond(wait, 1, 10)));
+	    question_answer(is_beyond(memory, -1, 2) || is_beyond(moved, -1, 5),
+			    is_beyond(done, -1, 1) || is_beyond(wait, 1, 10)));
 }

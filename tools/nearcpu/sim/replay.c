@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives the kernel's records to a policy, and compares its ids with those of the threads. */
+#include "common/memory.h"
 #include "sim/kernel.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TICK_NS 4000000 /* HZ=250; the scan of 6.4 is every 25th */
 
@@ -26,13 +25,13 @@ struct replay {
 	} tasks[2 * KERNEL_THREADS];
 	unsigned task_count;
 	struct stretch *stretches;
-	size_t count, room;
+	size_t count;
 	size_t open[SIM_CPUS]; /* of a CPU: index + 1 of the stretch that goes on */
 };
 
 /* ---- records ---- */
 
-static struct replay_task *find(struct replay *r, int tid)
+static struct replay_task *replay_find(struct replay *r, int tid)
 {
 	for (unsigned i = 0; i < r->task_count; i++)
 		if (r->tasks[i].tid == tid && r->tasks[i].task->state != SIM_ENDED)
@@ -48,47 +47,34 @@ static void add_task(struct replay *r, struct sim_task *parent, int tid, unsigne
 	if (r->task_count == sizeof(r->tasks) / sizeof(r->tasks[0]))
 		return;
 	t = sim_fork(s, parent, r->mm);
-	if (!t)
-		return;
 	t->cpu = cpu;
 	r->tasks[r->task_count++] = (struct replay_task){.tid = tid, .task = t};
 }
 
-static void forked(struct replay *r, const struct kernel_record *k, int pid)
+static void replay_forked(struct replay *r, const struct kernel_record *k, int pid)
 {
-	struct replay_task *parent = find(r, k->value[0]);
+	struct replay_task *parent = replay_find(r, k->value[0]);
 
 	if (!r->mm && k->value[1] == pid) {
 		r->mm = sim_mm_new(&r->sim);
-		if (r->mm)
-			add_task(r, NULL, pid, k->cpu);
+		add_task(r, NULL, pid, k->cpu);
 	} else if (parent) {
 		add_task(r, parent->task, k->value[1], k->cpu);
 	}
 }
 
-static int begin_stretch(struct replay *r, unsigned cpu, unsigned task, int id)
+static void begin_stretch(struct replay *r, unsigned cpu, unsigned task, int id)
 {
-	if (r->count == r->room) {
-		size_t room = r->room ? 2 * r->room : 4096;
-		struct stretch *stretches = realloc(r->stretches, room * sizeof(*stretches));
-
-		if (!stretches)
-			return -ENOMEM;
-		r->stretches = stretches;
-		r->room = room;
-	}
-	r->stretches[r->count++] =
-		(struct stretch){.from = r->sim.now, .task = task, .ids = {id, SIM_NO_ID}};
+	APPEND(r->stretches, r->count,
+	       (struct stretch){.from = r->sim.now, .task = task, .ids = {id, SIM_NO_ID}});
 	r->open[cpu] = r->count;
-	return 0;
 }
 
 static void switched(struct replay *r, const struct kernel_record *k)
 {
 	struct sim *s = &r->sim;
 	struct sim_cpu *cpu = &s->cpus[k->cpu];
-	struct replay_task *t = find(r, k->value[1]);
+	struct replay_task *t = replay_find(r, k->value[1]);
 	struct sim_task *next = t ? t->task : k->value[1] ? &cpu->kthread : &cpu->idle;
 
 	if (r->open[k->cpu])
@@ -103,8 +89,7 @@ static void switched(struct replay *r, const struct kernel_record *k)
 	sim_switch(s, cpu, next);
 	if (t && next->has_ids) {
 		t->ran = true;
-		if (begin_stretch(r, k->cpu, (unsigned)(t - r->tasks), next->id))
-			s->error = -ENOMEM;
+		begin_stretch(r, k->cpu, (unsigned)(t - r->tasks), next->id);
 	}
 }
 
@@ -121,15 +106,15 @@ static void tick_until(struct replay *r, uint64_t time)
 				s->policy->tick(s, &s->cpus[i]);
 }
 
-static void take(struct replay *r, const struct kernel_record *k, int pid)
+static void replay_take(struct replay *r, const struct kernel_record *k, int pid)
 {
 	struct sim *s = &r->sim;
-	struct replay_task *t = find(r, k->value[0]);
+	struct replay_task *t = replay_find(r, k->value[0]);
 
 	tick_until(r, k->time);
 	s->now = k->time;
 	if (k->event == KERNEL_FORK)
-		forked(r, k, pid);
+		replay_forked(r, k, pid);
 	else if (k->event == KERNEL_SWITCH)
 		switched(r, k);
 	else if (k->event == KERNEL_MIGRATE && t && t->ran && k->value[2] >= 0 &&
@@ -204,8 +189,8 @@ static void count_windows(const struct replay *r, int which, struct kernel_figur
 		bits_set(&seen, (unsigned)s->ids[which]);
 		if (seen.count > f->most)
 			f->most = seen.count;
-		if ((unsigned)s->ids[which] > f->highest)
-			f->highest = (unsigned)s->ids[which];
+		if (s->ids[which] > f->highest)
+			f->highest = s->ids[which];
 	}
 	windows += seen.count != 0;
 	f->mean = windows ? (f->mean + seen.count) / windows : 0;
@@ -229,7 +214,7 @@ static void count_kept(const struct replay *r, int which, struct kernel_figures 
 	f->kept = returns ? 100.0 * (double)kept / (double)returns : 0;
 }
 
-static void fill(struct replay *r, struct kernel_result *out)
+static void replay_fill(struct replay *r, struct kernel_result *out)
 {
 	size_t same = 0;
 
@@ -249,7 +234,7 @@ static void fill(struct replay *r, struct kernel_result *out)
 	count_kept(r, 1, &out->kernel);
 }
 
-static int begin(struct replay *r, const struct sim_policy *policy, unsigned cpus)
+static void replay_begin(struct replay *r, const struct sim_policy *policy, unsigned cpus)
 {
 	struct bits set = {0};
 	struct sim_params params = {
@@ -262,34 +247,31 @@ static int begin(struct replay *r, const struct sim_policy *policy, unsigned cpu
 	for (unsigned i = 0; i < cpus; i++)
 		if (all || (i < CPU_SETSIZE && CPU_ISSET(i, &allowed)))
 			bits_set(&set, i);
-	return sim_begin(&r->sim, &params) ? 0 : -ENOMEM;
+	sim_begin(&r->sim, &params);
 }
 
 int kernel_replay(const struct kernel_trace *t, const struct kernel_samples *s, int pid,
 		  const struct sim_policy *policy, struct kernel_result *out)
 {
-	struct replay *r = calloc(1, sizeof(*r));
-	int err = r ? begin(r, policy, t->cpus) : -ENOMEM;
+	struct replay *r = allocate_zeros(1, sizeof(*r));
+	int err = 0;
 
+	replay_begin(r, policy, t->cpus);
 	out->policy = policy->name;
 	out->threads = s->threads;
 	out->records = t->count;
-	for (size_t i = 0; i < t->count && !err; i++) {
-		take(r, &t->records[i], pid);
-		err = r->sim.error;
-	}
-	if (!err && !r->count)
-		err = -EINVAL;
-	if (!err) {
+	for (size_t i = 0; i < t->count; i++)
+		replay_take(r, &t->records[i], pid);
+	if (r->count) {
 		qsort(r->stretches, r->count, sizeof(*r->stretches), by_task);
 		match(r, s);
 		qsort(r->stretches, r->count, sizeof(*r->stretches), by_start);
-		fill(r, out);
+		replay_fill(r, out);
+	} else {
+		err = -EINVAL;
 	}
-	if (r) {
-		sim_end(&r->sim);
-		free(r->stretches);
-	}
+	sim_end(&r->sim);
+	free(r->stretches);
 	free(r);
 	return err;
 }

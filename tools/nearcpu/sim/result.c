@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The figures of a run. */
+#include "common/memory.h"
 #include "sim/result.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-const char *const sim_row_names[ROW_COUNT] = {
-	"single-threaded id",  "transfer between threads",
-	"cache hit",           "cache eviction",
-	"cache discard",       "allocation",
-	"removal at exit",     "removal on migration",
-	"release at a switch",
-};
-
-const char *const sim_row_keys[ROW_COUNT] = {
-	"single",       "transfer",          "hit",     "eviction", "discard", "allocation",
-	"removal_exit", "removal_migration", "release",
+const struct sim_row_name sim_rows[ROW_COUNT] = {
+	[ROW_SINGLE] = {"single-threaded id", "single"},
+	[ROW_TRANSFER] = {"transfer between threads", "transfer"},
+	[ROW_HIT] = {"cache hit", "hit"},
+	[ROW_EVICT] = {"cache eviction", "eviction"},
+	[ROW_DISCARD] = {"cache discard", "discard"},
+	[ROW_ALLOCATE] = {"allocation", "allocation"},
+	[ROW_EXIT] = {"removal at exit", "removal_exit"},
+	[ROW_MIGRATE] = {"removal on migration", "removal_migration"},
+	[ROW_RELEASE] = {"release at a switch", "release"},
 };
 
 static double ratio(double a, double b)
@@ -38,18 +35,18 @@ static void count_process(const struct sim *s, const struct sim_mm *mm, struct s
 
 	r->processes++;
 	r->ids_mean += (double)mm->ids_time;
-	r->by_cpu += mm->cpus_used.count;
-	r->by_thread += mm->threads_most;
-	r->by_id += mm->ids_used.count;
+	r->copies[COPY_CPU] += mm->cpus_used.count;
+	r->copies[COPY_THREAD] += mm->threads_most;
+	r->copies[COPY_ID] += mm->ids_used.count;
 	for (unsigned node = 0; node < SIM_NODES; node++)
-		r->by_node_id += mm->node_ids[node] ? mm->node_ids[node]->count : 0;
+		r->copies[COPY_NODE_ID] += mm->node_ids[node] ? mm->node_ids[node]->count : 0;
 	if (mm->ids_most > r->ids_most)
 		r->ids_most = mm->ids_most;
 	if (id > r->id_highest)
 		r->id_highest = id;
 }
 
-static void fill(const struct sim *s, struct sim_result *r)
+static void result_fill(const struct sim *s, struct sim_result *r)
 {
 	const struct sim_counts *c = &s->counts;
 	uint64_t sum = 0;
@@ -71,23 +68,15 @@ static void fill(const struct sim *s, struct sim_result *r)
 	r->work = ratio((double)c->work, r->ms);
 }
 
-int sim_result(const struct sim_params *params, struct sim_result *out)
+void sim_result(const struct sim_params *params, struct sim_result *out)
 {
-	struct sim *s = malloc(sizeof(*s));
-	int err;
+	struct sim *s = allocate_zeros(1, sizeof(*s));
 
-	if (!s)
-		return -ENOMEM;
 	*out = (struct sim_result){
 		.policy = *params->policy, .load = params->load, .prefer = params->prefer};
-	if (!sim_begin(s, params))
-		s->error = -ENOMEM;
-	else
-		sim_run(s);
-	err = s->error;
-	if (!err)
-		fill(s, out);
+	sim_begin(s, params);
+	sim_run(s);
+	result_fill(s, out);
 	sim_end(s);
 	free(s);
-	return err;
 }

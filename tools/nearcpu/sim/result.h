@@ -5,32 +5,45 @@
 
 #include "sim/sim.h"
 
+#include <stdio.h>
+
+/* Data has a copy for each of these. */
+enum sim_copy { COPY_CPU, COPY_THREAD, COPY_ID, COPY_NODE_ID, COPY_KINDS };
+
 struct sim_result {
 	struct sim_policy policy;
 	const struct sim_load *load;
 	bool prefer;
 	struct sim_counts counts;
-	double row[ROW_COUNT];         /* % of their sum */
-	double atomics;                /* bit operations and exchanges, per switch */
-	double kept, node_changes;     /* % */
-	double ids_mean;               /* of a process */
-	unsigned ids_most, id_highest; /* of a process */
-	unsigned processes;            /* that are counted */
-	uint64_t by_cpu, by_thread, by_id, by_node_id; /* copies, of all processes */
+	double row[ROW_COUNT];                 /* % of their sum */
+	double atomics;                        /* bit operations and exchanges, per switch */
+	double kept, node_changes;             /* % */
+	double ids_mean, ids_most, id_highest; /* of a process */
+	unsigned processes;                    /* that are counted */
+	double copies[COPY_KINDS];             /* of all processes */
 	double ms, wait_us;
 	double work; /* per ms */
 };
 
-/* 0 or a negative errno. */
-int sim_result(const struct sim_params *params, struct sim_result *out);
+void sim_result(const struct sim_params *params, struct sim_result *out);
 
 #define SIM_RUNS 5
+
+enum sim_figure {
+	SIDE_NODE_ID, /* copies */
+	SIDE_ID,
+	SIDE_NODE_CHANGES,
+	SIDE_NODE_MIGRATIONS,
+	SIDE_WAIT,
+	SIDE_WORK,
+	SIDE_FIGURES
+};
 
 /* The open question: figures with several seeds, without and with the preference. */
 struct sim_answer {
 	unsigned runs;
 	struct sim_side {
-		double by_node_id, by_id, node_changes, node_migrations, wait_us, work;
+		double figure[SIDE_FIGURES];
 	} sides[SIM_RUNS][2];
 };
 
@@ -47,9 +60,13 @@ struct sim_report {
 	struct sim_answer answers[SIM_MOST_LOADS][SIM_MOST_POLICIES];
 };
 
-extern const char *const sim_row_names[ROW_COUNT], *const sim_row_keys[ROW_COUNT];
+extern const struct sim_row_name {
+	const char *label, *key;
+} sim_rows[ROW_COUNT];
 
 void sim_print(const struct sim_report *r);
+void sim_plot(const struct sim_report *r, FILE *f); /* as SVG */
+struct json_t *sim_json(const struct sim_report *r);
 struct sim_side sim_side_mean(const struct sim_answer *a, unsigned with);
 /* The sentence that follows from the answers. */
 void sim_conclude(const struct sim_report *r, char *out, size_t size);

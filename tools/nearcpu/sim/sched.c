@@ -6,7 +6,7 @@
  */
 #include "sim/sim.h"
 
-#include <errno.h>
+#include <sys/param.h>
 
 #define TICK 4000000ull
 #define SLICE 3000000ull
@@ -14,11 +14,6 @@
 #define CREDIT 3000000ull
 #define BALANCE_TICKS 16
 #define KTHREAD_NS 5000
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* The time that the current task ran since the last call. */
 static void account(struct sim *s, struct sim_cpu *cpu)
@@ -28,7 +23,7 @@ static void account(struct sim *s, struct sim_cpu *cpu)
 
 	cpu->since = s->now;
 	t->vruntime += ran;
-	t->left -= least(ran, t->left);
+	t->left -= MIN(ran, t->left);
 }
 
 /* With it, the least virtual run time of the CPU's tasks, which only grows. */
@@ -40,21 +35,16 @@ static void account_queue(struct sim *s, struct sim_cpu *cpu)
 	if (cpu->curr != &cpu->idle)
 		v = cpu->curr->vruntime;
 	if (cpu->queue.count)
-		v = least(v, heap_first(&cpu->queue)->key);
+		v = MIN(v, heap_first(&cpu->queue)->key);
 	if (v != UINT64_MAX && v > cpu->min_vruntime)
 		cpu->min_vruntime = v;
 }
 
 static void set_event(struct sim *s, struct sim_cpu *cpu)
 {
-	uint64_t at = least(s->now + cpu->curr->left, cpu->next_tick);
+	uint64_t at = MIN(s->now + cpu->curr->left, cpu->next_tick);
 
 	events_set(&s->events, cpu->number, cpu->curr == &cpu->idle ? SIM_NEVER : at);
-}
-
-static struct sim_task *task_of(struct heap_node *node)
-{
-	return (struct sim_task *)((char *)node - offsetof(struct sim_task, queued));
 }
 
 void sim_enqueue(struct sim *s, struct sim_task *t, unsigned cpu, bool wakes)
@@ -64,8 +54,7 @@ void sim_enqueue(struct sim *s, struct sim_task *t, unsigned cpu, bool wakes)
 	t->state = SIM_QUEUED;
 	if (wakes)
 		t->queued_at = s->now;
-	if (!heap_push(queue, &t->queued, t->vruntime))
-		s->error = -ENOMEM;
+	heap_push(queue, &t->queued, t->vruntime);
 	bits_set(&s->loaded, cpu);
 }
 
@@ -82,7 +71,7 @@ static void leave_idle(struct sim *s, struct sim_cpu *cpu)
 {
 	uint64_t idle = s->now - cpu->idle_from;
 
-	cpu->idle_mean = (cpu->idle_mean * 7 + least(idle, 1000000)) / 8;
+	cpu->idle_mean = (cpu->idle_mean * 7 + MIN(idle, 1000000)) / 8;
 	cpu->next_tick = (s->now / TICK + 1) * TICK + cpu->number * TICK / s->cpu_count;
 	if (cpu->next_tick > s->now + TICK)
 		cpu->next_tick -= TICK;
@@ -100,7 +89,7 @@ static void schedule(struct sim *s, struct sim_cpu *cpu)
 	if (!cpu->queue.count)
 		sim_pull_idle(s, cpu);
 	if (cpu->queue.count) {
-		next = task_of(heap_first(&cpu->queue));
+		next = sim_queued(cpu->queue.entries);
 		sim_dequeue(s, next);
 		next->state = SIM_RUNNING;
 	}
@@ -138,7 +127,7 @@ static void queue_on(struct sim *s, struct sim_task *t, const struct sim_task *w
 	uint64_t ahead;
 
 	account_queue(s, cpu);
-	ahead = cpu->min_vruntime - least(cpu->min_vruntime, CREDIT);
+	ahead = cpu->min_vruntime - MIN(cpu->min_vruntime, CREDIT);
 	if (t->vruntime < ahead)
 		t->vruntime = ahead;
 	sim_enqueue(s, t, t->cpu, true);
@@ -155,7 +144,7 @@ void sim_wake(struct sim *s, struct sim_task *t, const struct sim_task *waker)
 		heap_remove(&s->timers, &t->timer);
 	to = sim_place_woken(s, t, waker);
 	if (to != t->cpu) {
-		t->vruntime -= least(t->vruntime, s->cpus[t->cpu].min_vruntime);
+		t->vruntime -= MIN(t->vruntime, s->cpus[t->cpu].min_vruntime);
 		t->vruntime += s->cpus[to].min_vruntime;
 		sim_migrate(s, t, to);
 	}
@@ -173,8 +162,7 @@ void sim_start(struct sim *s, struct sim_task *t)
 
 void sim_sleep(struct sim *s, struct sim_task *t, uint64_t ns)
 {
-	if (!heap_push(&s->timers, &t->timer, s->now + ns))
-		s->error = -ENOMEM;
+	heap_push(&s->timers, &t->timer, s->now + ns);
 }
 
 static bool kthread_step(struct sim *s, struct sim_task *t)
@@ -234,15 +222,14 @@ static void cpu_event(struct sim *s, struct sim_cpu *cpu)
 static void end_load(struct sim *s)
 {
 	s->ending = true;
-	for (unsigned i = 0; i < s->task_count && !s->error; i++)
+	for (unsigned i = 0; i < s->task_count; i++)
 		sim_wake(s, s->tasks[i], NULL);
 }
 
 void sim_run(struct sim *s)
 {
-	if (!s->params.load->begin(s))
-		s->error = s->error ? s->error : -ENOMEM;
-	while (!s->error && s->alive) {
+	s->params.load->begin(s);
+	while (s->alive) {
 		struct heap_node *timer = heap_first(&s->timers);
 		unsigned cpu = events_first(&s->events);
 		uint64_t time = s->events.time[cpu];

@@ -2,7 +2,7 @@
 /* sim: a scheduler of simulated CPUs, tasks and processes, and the interface of an id policy.
  *
  * world.c has the objects and what is counted; sched.c runs tasks, with its choice of CPUs in
- * place.c; load.c has what tasks do. Equal parameters and seed give equal results.
+ * place.c; loads.c has what tasks do. Equal parameters and seed give equal results.
  */
 #ifndef NEARCPU_SIM_H
 #define NEARCPU_SIM_H
@@ -47,8 +47,8 @@ struct sim_policy {
 	const char *name;
 	const char *about;
 	unsigned flags; /* its own */
-	/* A process begins. `state` is for the policy: freed at the end. False without memory. */
-	bool (*mm_init)(struct sim *s, struct sim_mm *mm);
+	/* A process begins. `state` is for the policy: freed at the end. */
+	void (*mm_init)(struct sim *s, struct sim_mm *mm);
 	/* The last thread has gone, or the simulation ends. */
 	void (*mm_exit)(struct sim *s, struct sim_mm *mm);
 	/* `child` was made, and is counted in its process's users. `parent` is the thread that
@@ -120,6 +120,9 @@ struct sim_pcpu {
 	uint64_t time;
 };
 
+/* CPUs near a CPU: those that share a cache (at most 32 of the node), those of the node, all. */
+enum { SPAN_CACHE, SPAN_NODE, SPAN_ALL, SPANS };
+
 struct sim_cpu {
 	struct sim_task *curr;
 	uint64_t since, next_tick;
@@ -128,9 +131,10 @@ struct sim_cpu {
 	struct heap queue;
 	uint64_t clock; /* the last switch: what others see of the time of an idle CPU */
 	uint64_t slice_from, min_vruntime, idle_from, idle_mean;
-	void *state;                 /* of the policy; freed at the end */
-	unsigned llc_from, llc_to;   /* CPUs that share a cache: at most 32 of the node */
-	unsigned node_from, node_to; /* CPUs of the node */
+	void *state; /* of the policy; freed at the end */
+	struct sim_span {
+		unsigned from, to;
+	} span[SPANS];
 	struct sim_task idle, kthread;
 };
 
@@ -155,7 +159,6 @@ struct sim_params {
 struct sim {
 	struct sim_params params;
 	const struct sim_policy *policy;
-	int error; /* negative errno: it stops */
 	bool ending;
 	uint64_t now, random;
 	unsigned cpu_count, allowed_count;
@@ -165,31 +168,28 @@ struct sim {
 	struct events events;
 	struct heap timers;
 	struct sim_task **tasks;
-	unsigned task_count, task_room, alive;
+	unsigned task_count, alive;
 	struct sim_mm **mms;
-	unsigned mm_count, mm_room;
+	unsigned mm_count;
 	struct sim_channel **channels;
-	unsigned channel_count, channel_room;
-	struct sim_pcpu scratch; /* of a call without memory */
+	unsigned channel_count;
 	struct sim_counts counts;
 };
 
 /* world.c */
 
-/* A world without processes. False without memory. */
 void sim_set_idle(struct sim *s, struct sim_cpu *cpu, bool idle);
-bool sim_begin(struct sim *s, const struct sim_params *params);
+/* A world without processes. */
+void sim_begin(struct sim *s, const struct sim_params *params);
 void sim_end(struct sim *s);
 struct sim_mm *sim_mm_new(struct sim *s);
-/* A blocked task in `mm`. `parent` as of the policy. NULL without memory, with s->error set. */
+/* A blocked task in `mm`. `parent` as of the policy. */
 struct sim_task *sim_fork(struct sim *s, struct sim_task *parent, struct sim_mm *mm);
 /* The task, which runs, will not return to user space. */
 void sim_exit(struct sim *s, struct sim_task *t);
 void sim_migrate(struct sim *s, struct sim_task *t, unsigned to);
 /* A context switch, with what is counted about it. */
 void sim_switch(struct sim *s, struct sim_cpu *cpu, struct sim_task *next);
-/* Appends a pointer to an array that grows. */
-bool sim_append(void *array, unsigned *count, unsigned *room, void *item);
 uint64_t sim_random(struct sim *s);
 /* Around `mean`, 3/4 to 5/4 of it. */
 uint64_t sim_about(struct sim *s, uint64_t mean);
@@ -197,6 +197,16 @@ uint64_t sim_about(struct sim *s, uint64_t mean);
 static inline unsigned sim_node(const struct sim *s, unsigned cpu)
 {
 	return s->cpus[cpu].node;
+}
+
+static inline unsigned sim_node_begin(const struct sim *s, unsigned node)
+{
+	return (unsigned)(((uint64_t)node * s->cpu_count + s->params.nodes - 1) / s->params.nodes);
+}
+
+static inline struct sim_task *sim_queued(const struct heap_entry *entry)
+{
+	return (struct sim_task *)((char *)entry->node - offsetof(struct sim_task, queued));
 }
 
 static inline bool sim_is_user(const struct sim_task *t)
@@ -211,7 +221,7 @@ static inline void sim_row(struct sim *s, enum sim_row row)
 }
 void sim_id_take(struct sim *s, struct sim_mm *mm, unsigned id);
 void sim_id_drop(struct sim *s, struct sim_mm *mm, unsigned id);
-struct sim_pcpu *sim_pcpu(struct sim *s, struct sim_mm *mm, unsigned cpu);
+struct sim_pcpu *sim_pcpu(struct sim_mm *mm, unsigned cpu);
 /* For each CPU that sim_pcpu was called for. */
 void sim_each_pcpu(struct sim *s, struct sim_mm *mm,
 		   void (*call)(struct sim *s, struct sim_mm *mm, unsigned cpu, struct sim_pcpu *p,
@@ -237,12 +247,16 @@ void sim_balance(struct sim *s, struct sim_cpu *cpu);
 /* A task goes to an idle CPU, which is returned and has to be scheduled; or NULL. */
 struct sim_cpu *sim_push_idle(struct sim *s, struct sim_cpu *cpu);
 
-/* load.c */
+/* loads.c */
 
 struct sim_load {
 	const char *name, *about;
 	bool affine; /* a wake-up is of one partner */
-	bool (*begin)(struct sim *s);
+	void (*begin)(struct sim *s);
+	/* Of processes with threads: what makes the `i`th thread; how many processes; the number
+	 * of groups or threads is divided by `share`, for each process. */
+	void (*make)(struct sim *s, struct sim_task *t, unsigned i, struct sim_channel **last);
+	unsigned processes, share;
 };
 extern const struct sim_load sim_loads[];
 

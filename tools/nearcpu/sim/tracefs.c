@@ -4,6 +4,7 @@
  * The format, of linux/ring_buffer.h: pages with a time and a length; events with 5 bits of type
  * or length, and 27 bits of time since the event before.
  */
+#include "common/memory.h"
 #include "sim/kernel.h"
 
 #include <dirent.h>
@@ -37,7 +38,7 @@ static int open_in(const struct kernel_trace *t, const char *name, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-static int put(const struct kernel_trace *t, const char *name, const char *text)
+static int tracefs_put(const struct kernel_trace *t, const char *name, const char *text)
 {
 	int fd = open_in(t, name, O_WRONLY), err = 0;
 
@@ -49,7 +50,7 @@ static int put(const struct kernel_trace *t, const char *name, const char *text)
 }
 
 /* The text of a file, "" if there is none. */
-static void get(const struct kernel_trace *t, const char *name, char *out, size_t size)
+static void tracefs_get(const struct kernel_trace *t, const char *name, char *out, size_t size)
 {
 	int fd = open_in(t, name, O_RDONLY);
 	size_t used = 0;
@@ -93,7 +94,7 @@ static int read_format(struct kernel_trace *t, enum kernel_event e)
 	const char *at;
 
 	snprintf(name, sizeof(name), "events/sched/%s/format", events[e].name);
-	get(t, name, text, sizeof(text));
+	tracefs_get(t, name, text, sizeof(text));
 	at = strstr(text, "ID:");
 	if (!at)
 		return -ENOENT;
@@ -106,7 +107,7 @@ static int read_format(struct kernel_trace *t, enum kernel_event e)
 		t->offsets[e][i] = (unsigned)strtoul(at + strlen(field), NULL, 10);
 	}
 	snprintf(name, sizeof(name), "events/sched/%s/enable", events[e].name);
-	return put(t, name, "1");
+	return tracefs_put(t, name, "1");
 }
 
 int kernel_trace_start(struct kernel_trace *t, unsigned cpus, const char **why)
@@ -121,14 +122,14 @@ int kernel_trace_start(struct kernel_trace *t, unsigned cpus, const char **why)
 		return err;
 	*why = "the trace's settings";
 	snprintf(kb, sizeof(kb), "%u", cpus <= 4 ? MOST_KB : 2 * MOST_KB / cpus);
-	err = put(t, "tracing_on", "0");
-	err = err ? err : put(t, "trace_clock", "mono");
-	err = err ? err : put(t, "options/overwrite", "0");
-	err = err ? err : put(t, "buffer_size_kb", kb);
+	err = tracefs_put(t, "tracing_on", "0");
+	err = err ? err : tracefs_put(t, "trace_clock", "mono");
+	err = err ? err : tracefs_put(t, "options/overwrite", "0");
+	err = err ? err : tracefs_put(t, "buffer_size_kb", kb);
 	*why = "the scheduler's events";
 	for (unsigned e = 0; e < KERNEL_EVENTS && !err; e++)
 		err = read_format(t, e);
-	return err ? err : put(t, "tracing_on", "1");
+	return err ? err : tracefs_put(t, "tracing_on", "1");
 }
 
 /* ---- read ---- */
@@ -151,15 +152,7 @@ static int take_event(struct kernel_trace *t, unsigned cpu, uint64_t time,
 		e++;
 	if (e == KERNEL_EVENTS)
 		return 0;
-	if (t->count == t->room) {
-		size_t room = t->room ? 2 * t->room : 4096;
-
-		r = realloc(t->records, room * sizeof(*r));
-		if (!r)
-			return -ENOMEM;
-		t->records = r;
-		t->room = room;
-	}
+	grow(&t->records, t->count, sizeof(*r));
 	r = &t->records[t->count];
 	*r = (struct kernel_record){
 		.time = time, .event = e, .cpu = cpu, .order = (unsigned)t->count};
@@ -227,7 +220,7 @@ static unsigned long lost(const struct kernel_trace *t, unsigned cpu)
 	const char *at, *over;
 
 	snprintf(name, sizeof(name), "per_cpu/cpu%u/stats", cpu);
-	get(t, name, text, sizeof(text));
+	tracefs_get(t, name, text, sizeof(text));
 	at = strstr(text, "dropped events: ");
 	over = strstr(text, "overrun: ");
 	return (at ? strtoul(at + 16, NULL, 10) : 0) + (over ? strtoul(over + 9, NULL, 10) : 0);
@@ -260,15 +253,22 @@ static int by_time(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
+static void remove_instance(struct kernel_trace *t)
+{
+	if (t->path[0])
+		rmdir(t->path);
+	t->path[0] = '\0';
+}
+
 int kernel_trace_stop(struct kernel_trace *t, const char **why)
 {
 	char text[40];
 	size_t size;
 	unsigned char *page;
-	int err = put(t, "tracing_on", "0");
+	int err = tracefs_put(t, "tracing_on", "0");
 
 	*why = "the trace";
-	get(t, "buffer_subbuf_size_kb", text, sizeof(text));
+	tracefs_get(t, "buffer_subbuf_size_kb", text, sizeof(text));
 	size = text[0] ? strtoul(text, NULL, 10) * 1024 : (size_t)sysconf(_SC_PAGESIZE);
 	page = malloc(size);
 	if (!page)
@@ -280,13 +280,13 @@ int kernel_trace_stop(struct kernel_trace *t, const char **why)
 		*why = "the trace lost events; a shorter run may help";
 	if (t->count)
 		qsort(t->records, t->count, sizeof(*t->records), by_time);
+	remove_instance(t);
 	return err;
 }
 
 void kernel_trace_free(struct kernel_trace *t)
 {
-	if (t->path[0])
-		rmdir(t->path);
+	remove_instance(t);
 	free(t->records);
 	*t = (struct kernel_trace){0};
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The simulated world: CPUs, processes and tasks, and what is counted about their ids. */
+#include "common/memory.h"
 #include "sim/sim.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/param.h>
 
 #define PART 16        /* CPUs of a part of the data by CPU */
 #define SHARE 32       /* CPUs that share a cache */
@@ -22,24 +21,6 @@ uint64_t sim_random(struct sim *s)
 uint64_t sim_about(struct sim *s, uint64_t mean)
 {
 	return mean - mean / 4 + (sim_random(s) >> 32) * (mean / 2 + 1) / (1ull << 32) + 1;
-}
-
-bool sim_append(void *array, unsigned *count, unsigned *room, void *item)
-{
-	void **items;
-
-	memcpy(&items, array, sizeof(items));
-	if (*count == *room) {
-		unsigned more = *room ? 2 * *room : 16;
-
-		items = realloc(items, more * sizeof(*items));
-		if (!items)
-			return false;
-		*room = more;
-		memcpy(array, &items, sizeof(items));
-	}
-	items[(*count)++] = item;
-	return true;
 }
 
 /* ---- begin and end ---- */
@@ -63,15 +44,18 @@ void sim_set_idle(struct sim *s, struct sim_cpu *cpu, bool idle)
 
 static void cpu_init(struct sim *s, struct sim_cpu *cpu, unsigned number)
 {
-	unsigned nodes = s->params.nodes, count = s->cpu_count, node;
+	struct sim_span *cache = &cpu->span[SPAN_CACHE], *on_node = &cpu->span[SPAN_NODE],
+			*all = &cpu->span[SPAN_ALL];
+	unsigned count = s->cpu_count, node;
 
-	node = (unsigned)((uint64_t)number * nodes / count);
+	node = (unsigned)((uint64_t)number * s->params.nodes / count);
 	cpu->number = number;
 	cpu->node = node;
-	cpu->node_from = (unsigned)(((uint64_t)node * count + nodes - 1) / nodes);
-	cpu->node_to = (unsigned)(((uint64_t)(node + 1) * count + nodes - 1) / nodes);
-	cpu->llc_from = number - (number - cpu->node_from) % SHARE;
-	cpu->llc_to = cpu->llc_from + SHARE < cpu->node_to ? cpu->llc_from + SHARE : cpu->node_to;
+	all->to = count;
+	on_node->from = sim_node_begin(s, node);
+	on_node->to = sim_node_begin(s, node + 1);
+	cache->from = number - (number - on_node->from) % SHARE;
+	cache->to = MIN(cache->from + SHARE, on_node->to);
 	cpu->curr = &cpu->idle;
 	cpu->idle.state = SIM_RUNNING;
 	cpu->idle_mean = IDLE_NS;
@@ -80,7 +64,7 @@ static void cpu_init(struct sim *s, struct sim_cpu *cpu, unsigned number)
 	sim_set_idle(s, cpu, true);
 }
 
-bool sim_begin(struct sim *s, const struct sim_params *params)
+void sim_begin(struct sim *s, const struct sim_params *params)
 {
 	*s = (struct sim){.params = *params,
 			  .policy = params->policy,
@@ -91,10 +75,9 @@ bool sim_begin(struct sim *s, const struct sim_params *params)
 	if (!s->random)
 		s->random = 1;
 	events_init(&s->events, s->cpu_count);
-	s->cpus = calloc(s->cpu_count, sizeof(*s->cpus));
-	for (unsigned i = 0; s->cpus && i < s->cpu_count; i++)
+	s->cpus = allocate_zeros(s->cpu_count, sizeof(*s->cpus));
+	for (unsigned i = 0; i < s->cpu_count; i++)
 		cpu_init(s, &s->cpus[i], i);
-	return s->cpus;
 }
 
 static void mm_free(struct sim *s, struct sim_mm *mm)
@@ -113,7 +96,7 @@ static void mm_free(struct sim *s, struct sim_mm *mm)
 
 void sim_end(struct sim *s)
 {
-	for (unsigned i = 0; i < s->cpu_count && s->cpus; i++) {
+	for (unsigned i = 0; i < s->cpu_count; i++) {
 		heap_free(&s->cpus[i].queue);
 		free(s->cpus[i].state);
 	}
@@ -133,26 +116,18 @@ void sim_end(struct sim *s)
 
 struct sim_mm *sim_mm_new(struct sim *s)
 {
-	struct sim_mm *mm = calloc(1, sizeof(*mm));
+	struct sim_mm *mm = allocate_zeros(1, sizeof(*mm));
 
-	if (mm && !sim_append(&s->mms, &s->mm_count, &s->mm_room, mm)) {
-		free(mm);
-		mm = NULL;
-	}
-	if (!mm) {
-		s->error = -ENOMEM;
-		return NULL;
-	}
+	APPEND(s->mms, s->mm_count, mm);
 	mm->number = s->mm_count - 1;
 	mm->counted = true;
 	mm->ids_most = 1;
 	mm->ids_since = s->now;
-	mm->node_of = malloc(s->cpu_count);
-	if (mm->node_of)
-		memset(mm->node_of, 255, s->cpu_count);
-	if (!mm->node_of || (s->policy->mm_init && !s->policy->mm_init(s, mm)))
-		s->error = -ENOMEM;
-	return s->error ? NULL : mm;
+	mm->node_of = allocate_zeros(s->cpu_count, 1);
+	memset(mm->node_of, 255, s->cpu_count);
+	if (s->policy->mm_init)
+		s->policy->mm_init(s, mm);
+	return mm;
 }
 
 /* ---- ids ---- */
@@ -182,22 +157,18 @@ void sim_id_drop(struct sim *s, struct sim_mm *mm, unsigned id)
 		s->counts.violations++;
 }
 
-struct sim_pcpu *sim_pcpu(struct sim *s, struct sim_mm *mm, unsigned cpu)
+struct sim_pcpu *sim_pcpu(struct sim_mm *mm, unsigned cpu)
 {
 	struct sim_pcpu **part;
 
 	if (!mm->pcpu)
-		mm->pcpu = calloc(SIM_CPUS / PART, sizeof(struct sim_pcpu *));
-	part = mm->pcpu ? &mm->pcpu[cpu / PART] : NULL;
-	if (part && !*part) {
-		*part = malloc(PART * sizeof(**part));
-		if (*part)
-			memset(*part, 255, PART * sizeof(**part));
+		mm->pcpu = allocate_zeros(SIM_CPUS / PART, sizeof(struct sim_pcpu *));
+	part = &mm->pcpu[cpu / PART];
+	if (!*part) {
+		*part = allocate_zeros(PART, sizeof(**part));
+		memset(*part, 255, PART * sizeof(**part));
 	}
-	if (part && *part)
-		return &(*part)[cpu % PART];
-	s->error = -ENOMEM;
-	return &s->scratch;
+	return &(*part)[cpu % PART];
 }
 
 void sim_each_pcpu(struct sim *s, struct sim_mm *mm,
@@ -238,11 +209,8 @@ static void count_id(struct sim *s, struct sim_task *t)
 	bits_set(&mm->ids_used, id);
 	bits_set(&mm->cpus_used, t->cpu);
 	if (!*used)
-		*used = calloc(1, sizeof(**used));
-	if (*used)
-		bits_set(*used, id);
-	else
-		s->error = -ENOMEM;
+		*used = allocate_zeros(1, sizeof(**used));
+	bits_set(*used, id);
 	t->last_cpu = t->cpu;
 	t->last_id = t->id;
 }
@@ -273,14 +241,10 @@ void sim_switch(struct sim *s, struct sim_cpu *cpu, struct sim_task *next)
 
 struct sim_task *sim_fork(struct sim *s, struct sim_task *parent, struct sim_mm *mm)
 {
-	struct sim_task *t = calloc(1, sizeof(*t));
+	struct sim_task *t = allocate_zeros(1, sizeof(*t));
 	int id = parent ? parent->id : SIM_NO_ID;
 
-	if (!t || !sim_append(&s->tasks, &s->task_count, &s->task_room, t)) {
-		free(t);
-		s->error = -ENOMEM;
-		return NULL;
-	}
+	APPEND(s->tasks, s->task_count, t);
 	task_init(t, parent ? parent->cpu : 0, s->cpu_count + s->task_count);
 	t->mm = mm;
 	t->has_ids = true;

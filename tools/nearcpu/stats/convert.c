@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What the forms of other programs have in common: labels one by one, exponential buckets, errors.
  */
+#include "common/memory.h"
 #include "stats/convert.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-uint64_t stats_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* The directory has only lists of the form name="value",name="value" (near_region(3)). */
 const char *next_label(const char *labels, struct label *out)
@@ -50,17 +41,17 @@ static double bound_of(int number, int scale)
 }
 
 /* What stands for a bucket: its middle; but the least of what is above the maximum. */
-static double value_of(const struct near_snapshot *s, unsigned i)
+static double value_of(const struct near_histogram_snapshot *s, unsigned i)
 {
-	struct near_range r = near_snapshot_bucket(s, i);
+	struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
 
 	return (double)r.low + (r.low > s->max ? 0 : (double)(r.high - r.low) / 2);
 }
 
 /* By how much the ends of log-linear bucket i exceed those of the exponential one. */
-static double error_of(const struct near_snapshot *s, unsigned i, int number, int scale)
+static double error_of(const struct near_histogram_snapshot *s, unsigned i, int number, int scale)
 {
-	struct near_range r = near_snapshot_bucket(s, i);
+	struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
 	double below = bound_of(number, scale) / (double)r.low - 1;
 	double above = 1 - bound_of(number + 1, scale) / (double)r.high;
 
@@ -70,7 +61,7 @@ static double error_of(const struct near_snapshot *s, unsigned i, int number, in
 }
 
 /* With e->scale; the room at e->counts is enough and zero. */
-static void fill(const struct near_snapshot *s, struct exponential *e)
+static void exponential_fill(const struct near_histogram_snapshot *s, struct exponential *e)
 {
 	e->length = 0;
 	e->error = 0;
@@ -88,27 +79,24 @@ static void fill(const struct near_snapshot *s, struct exponential *e)
 	}
 }
 
-bool make_exponential(const struct near_snapshot *s, int most, unsigned buckets,
+void make_exponential(const struct near_histogram_snapshot *s, int most, unsigned buckets,
 		      struct exponential *e)
 {
 	size_t room;
 
 	*e = (struct exponential){.scale = (int)s->precision < most ? (int)s->precision : most};
 	room = ((size_t)64 << e->scale) + 1;
-	e->counts = calloc(room, sizeof(*e->counts));
-	if (!e->counts)
-		return false;
+	e->counts = allocate_zeros(room, sizeof(*e->counts));
 	e->zeros = s->counts[0];
-	fill(s, e);
+	exponential_fill(s, e);
 	while (e->length > buckets && e->scale > LEAST_SCALE) {
 		memset(e->counts, 0, room * sizeof(*e->counts));
 		e->scale--;
-		fill(s, e);
+		exponential_fill(s, e);
 	}
-	return true;
 }
 
-void add_loss(struct loss *loss, const struct near_snapshot *s, double error)
+void add_loss(struct loss *loss, const struct near_histogram_snapshot *s, double error)
 {
 	loss->width = fmax(loss->width, 1. / (1u << s->precision));
 	loss->error = fmax(loss->error, error);

@@ -30,8 +30,8 @@ struct exponential {
 #define LEAST_SCALE (-4)
 
 /* With the scale that is the precision, `most` at most, or a smaller one where that has more than
- * `buckets`, 5 at least. The caller frees e->counts. False: no memory. */
-bool make_exponential(const struct near_snapshot *s, int most, unsigned buckets,
+ * `buckets`, 5 at least. The caller frees e->counts. */
+void make_exponential(const struct near_histogram_snapshot *s, int most, unsigned buckets,
 		      struct exponential *e);
 
 /* What the conversion of some histograms lost; all 0 at first. */
@@ -41,13 +41,10 @@ struct loss {
 	uint64_t above; /* values above a maximum */
 };
 
-void add_loss(struct loss *loss, const struct near_snapshot *s, double error);
+void add_loss(struct loss *loss, const struct near_histogram_snapshot *s, double error);
 
 /* Writes it as a sentence. */
 void say_loss(const struct loss *loss, char *out, size_t size);
-
-/* Nanoseconds since 1970. */
-uint64_t stats_now_ns(void);
 
 /* HdrHistogram's log, version 1.3. An exit status. */
 int print_hdr(struct content *c);
@@ -55,7 +52,7 @@ int print_hdr(struct content *c);
 /* OpenTelemetry's OTLP in JSON, a request to export metrics. NULL without memory. */
 json_t *region_otlp(struct content *c);
 
-/* Prometheus' protocol buffers, each message behind its length. False: no memory. */
-bool print_native(struct content *c);
+/* Prometheus' protocol buffers, each message behind its length. */
+void print_native(struct content *c);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* HdrHistogram's log, version 1.3: one interval histogram a line, encoded as its version 2: counts
  * in order, runs of zeros as one negative number, compressed by zlib, in base64. */
+#include "base/clock.h"
 #include "stats/convert.h"
 
-#include "common/output.h"
+#include "common/memory.h"
+#include "common/page.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #define COOKIE 0x1c849313u
 #define COMPRESSED_COOKIE 0x1c849314u
 #define GREATEST ((uint64_t)INT64_MAX) /* numbers are signed there */
-#define HEADER 40                      /* bytes */
 #define MOST_BYTES 9                   /* of an encoded number */
 
 /* Its buckets are ours with these precisions, for 1 to 3 decimal digits. */
@@ -39,10 +39,10 @@ struct hdr {
 };
 
 /* The middle of our bucket stands for all of it; the least of what is above the maximum. */
-static void add_bucket(struct hdr *h, const struct near_snapshot *s, unsigned i)
+static void add_bucket(struct hdr *h, const struct near_histogram_snapshot *s, unsigned i)
 {
 	unsigned precision = precisions[h->digits - 1];
-	struct near_range r = near_snapshot_bucket(s, i);
+	struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
 	uint64_t value = r.low > s->max ? r.low : r.low + (r.high - r.low) / 2, bucket;
 
 	if (precision != s->precision && r.low > 0 && r.low <= s->max)
@@ -54,38 +54,34 @@ static void add_bucket(struct hdr *h, const struct near_snapshot *s, unsigned i)
 	h->max = value;
 }
 
-static bool make_hdr(const struct near_snapshot *s, struct hdr *h)
+static void make_hdr(const struct near_histogram_snapshot *s, struct hdr *h)
 {
 	*h = (struct hdr){.digits = digits_for(s->precision)};
-	h->counts = calloc((size_t)64 << precisions[h->digits - 1], sizeof(*h->counts));
-	for (unsigned i = 0; h->counts && i < s->buckets; i++)
+	h->counts = allocate_zeros((size_t)64 << precisions[h->digits - 1], sizeof(*h->counts));
+	for (unsigned i = 0; i < s->buckets; i++)
 		if (s->counts[i])
 			add_bucket(h, s, i);
-	return h->counts;
 }
 
 /* ---- encoding ---- */
 
-static unsigned char *put_big_endian(unsigned char *at, uint64_t value, unsigned bytes)
+static void put_big_endian(FILE *out, uint64_t value, unsigned bytes)
 {
 	while (bytes--)
-		*at++ = (unsigned char)(value >> 8 * bytes);
-	return at;
+		putc((int)(value >> 8 * bytes) & 255, out);
 }
 
 /* The sign in the lowest bit, then seven bits a byte, the lowest first; a ninth byte has eight. */
-static unsigned char *put_signed(unsigned char *at, int64_t value)
+static void put_signed(FILE *out, int64_t value)
 {
 	uint64_t left = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
-	unsigned bytes = 1;
 
-	for (; left > 127 && bytes < MOST_BYTES; left >>= 7, bytes++)
-		*at++ = (unsigned char)(left | 128);
-	*at++ = (unsigned char)left;
-	return at;
+	for (unsigned bytes = 1; left > 127 && bytes < MOST_BYTES; left >>= 7, bytes++)
+		putc((int)(left | 128) & 255, out);
+	putc((int)left & 255, out);
 }
 
-static unsigned char *put_counts(unsigned char *at, const struct hdr *h)
+static void put_counts(FILE *out, const struct hdr *h)
 {
 	int64_t zeros = 0;
 
@@ -95,70 +91,52 @@ static unsigned char *put_counts(unsigned char *at, const struct hdr *h)
 			continue;
 		}
 		if (zeros)
-			at = put_signed(at, zeros == 1 ? 0 : -zeros);
+			put_signed(out, zeros == 1 ? 0 : -zeros);
 		zeros = 0;
-		at = put_signed(at, (int64_t)h->counts[i]);
+		put_signed(out, (int64_t)h->counts[i]);
 	}
-	return at;
 }
 
-/* Returns the size; NULL without memory. */
-static size_t encode(const struct hdr *h, unsigned char **out)
+static void encode(const struct hdr *h, struct memory_file *m)
 {
 	double ratio = 1; /* of its numbers to ours */
-	uint64_t ratio_bits, max = h->max < 2 ? 2 : h->max;
-	unsigned char *at, *counts;
+	struct memory_file counts;
+	uint64_t ratio_bits;
 
-	*out = malloc(HEADER + (size_t)h->length * MOST_BYTES * 2);
-	if (!*out)
-		return 0;
+	put_counts(memory_open(&counts), h);
+	memory_close(&counts);
 	memcpy(&ratio_bits, &ratio, sizeof(ratio));
-	counts = *out + HEADER;
-	at = put_counts(counts, h);
-	put_big_endian(*out, COOKIE, 4);
-	put_big_endian(*out + 4, (uint64_t)(at - counts), 4);
-	put_big_endian(*out + 8, 0, 4); /* offset of the first count */
-	put_big_endian(*out + 12, h->digits, 4);
-	put_big_endian(*out + 16, 1, 8); /* the least value */
-	put_big_endian(*out + 24, max, 8);
-	put_big_endian(*out + 32, ratio_bits, 8);
-	return (size_t)(at - *out);
+	put_big_endian(memory_open(m), COOKIE, 4);
+	put_big_endian(m->file, counts.size, 4);
+	put_big_endian(m->file, 0, 4); /* offset of the first count */
+	put_big_endian(m->file, h->digits, 4);
+	put_big_endian(m->file, 1, 8); /* the least value */
+	put_big_endian(m->file, h->max < 2 ? 2 : h->max, 8);
+	put_big_endian(m->file, ratio_bits, 8);
+	fwrite(counts.text, 1, counts.size, m->file);
+	memory_close(m);
+	free(counts.text);
 }
 
-static void print_base64(const unsigned char *data, size_t size)
+static void print_compressed(const struct hdr *h)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	struct memory_file plain, all;
+	unsigned char *packed;
+	uLongf size;
 
-	for (size_t i = 0; i < size; i += 3) {
-		uint32_t bits = (uint32_t)data[i] << 16;
-
-		bits |= i + 1 < size ? (uint32_t)data[i + 1] << 8 : 0;
-		bits |= i + 2 < size ? data[i + 2] : 0;
-		putchar(digits[bits >> 18]);
-		putchar(digits[bits >> 12 & 63]);
-		putchar(i + 1 < size ? digits[bits >> 6 & 63] : '=');
-		putchar(i + 2 < size ? digits[bits & 63] : '=');
-	}
-}
-
-static bool print_compressed(const struct hdr *h)
-{
-	unsigned char *plain, *packed;
-	size_t size = encode(h, &plain);
-	uLongf packed_size = compressBound(size);
-	bool done;
-
-	packed = malloc(8 + packed_size);
-	done = plain && packed && compress(packed + 8, &packed_size, plain, size) == Z_OK;
-	if (done) {
-		put_big_endian(packed, COMPRESSED_COOKIE, 4);
-		put_big_endian(packed + 4, packed_size, 4);
-		print_base64(packed, 8 + packed_size);
-	}
-	free(plain);
+	encode(h, &plain);
+	size = compressBound(plain.size);
+	packed = allocate_zeros(size, 1);
+	if (compress(packed, &size, (unsigned char *)plain.text, plain.size) != Z_OK)
+		out_of_memory();
+	put_big_endian(memory_open(&all), COMPRESSED_COOKIE, 4);
+	put_big_endian(all.file, size, 4);
+	fwrite(packed, 1, size, all.file);
+	memory_close(&all);
+	put_base64(stdout, (unsigned char *)all.text, all.size);
+	free(plain.text);
+	free(all.text);
 	free(packed);
-	return done;
 }
 
 /* ---- the log ---- */
@@ -175,29 +153,26 @@ static void print_tag(const struct near_region_object *o)
 		putchar('}');
 }
 
-static bool print_line(struct content *c, const struct near_region_object *o)
+static void print_line(struct content *c, const struct near_region_object *o)
 {
-	double seconds = (double)(stats_now_ns() - c->status.created_ns) / 1e9;
-	struct near_snapshot s;
+	double seconds = (double)(near__clock_ns(CLOCK_REALTIME) - c->status.created_ns) / 1e9;
+	struct near_histogram_snapshot s;
 	struct loss loss = {0};
 	struct hdr h;
 	char text[200];
-	bool done = false;
 
 	if (!read_histogram(c, o, &s))
-		return c->damaged > 0; /* the rest is printed */
-	if (make_hdr(&s, &h)) {
-		add_loss(&loss, &s, h.error);
-		say_loss(&loss, text, sizeof(text));
-		printf("#%s: %s\n", o->name, text);
-		print_tag(o);
-		printf(",0.000,%.3f,%.3f,", seconds, (double)h.max);
-		done = print_compressed(&h);
-		putchar('\n');
-		free(h.counts);
-	}
-	near_snapshot_free(&s);
-	return done;
+		return;
+	make_hdr(&s, &h);
+	add_loss(&loss, &s, h.error);
+	say_loss(&loss, text, sizeof(text));
+	printf("#%s: %s\n", o->name, text);
+	print_tag(o);
+	printf(",0.000,%.3f,%.3f,", seconds, (double)h.max);
+	print_compressed(&h);
+	putchar('\n');
+	free(h.counts);
+	near_histogram_snapshot_free(&s);
 }
 
 int print_hdr(struct content *c)
@@ -210,8 +185,8 @@ int print_hdr(struct content *c)
 	printf("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\","
 	       "\"Interval_Compressed_Histogram\"\n");
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->objects[i].kind == NEAR_REGION_HISTOGRAM && !print_line(c, &c->objects[i]))
-			return failure("stats", "not enough memory");
+		if (c->objects[i].kind == NEAR_REGION_HISTOGRAM)
+			print_line(c, &c->objects[i]);
 	return EXIT_DONE;
 }
 #else

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu stats: what a region holds, without knowing the program that made it. */
 
+#include "common/memory.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/text.h"
 #include "stats/convert.h"
 
 #include <errno.h>
@@ -14,18 +16,7 @@
 #include <unistd.h>
 
 static bool as_json, as_prometheus, as_native, as_otlp, as_hdr;
-static unsigned buckets; /* 0: all */
-
-static int take_buckets(const struct option_row *row, const char *value)
-{
-	uint64_t n;
-
-	(void)row;
-	if (!parse_number(value, 5, 65536, &n))
-		return usage_error("stats", "--buckets takes a number from 5 to 65536");
-	buckets = (unsigned)n;
-	return 0;
-}
+static uint64_t buckets; /* 0: all */
 
 static const struct option_row rows[] = {
 	{"json", .help = "as JSON", .flag = &as_json},
@@ -34,7 +25,8 @@ static const struct option_row rows[] = {
 	 .flag = &as_native},
 	{"otlp", .help = "as OpenTelemetry's JSON, for a collector's /v1/metrics",
 	 .flag = &as_otlp},
-	{"buckets", "N", .take = take_buckets,
+	{"buckets", "N", .number = &buckets, .least = 5, .most = 65536,
+	 .wants = "a number from 5 to 65536",
 	 .help = "at most N buckets in native and OpenTelemetry's histograms"},
 	{"hdr", .help = "the histograms, as a log of HdrHistogram", .flag = &as_hdr},
 	{.name = NULL},
@@ -61,17 +53,13 @@ static int compare_names(const void *a, const void *b)
 	return order ? order : strcmp(left->labels, right->labels);
 }
 
-static bool read_objects(struct content *c)
+static void read_objects(struct content *c)
 {
-	struct near_region *r = &c->region;
-
-	c->objects = calloc(c->status.objects, sizeof(*c->objects));
-	while (c->objects && c->count < c->status.objects &&
-	       near_region_object(r, c->count, &c->objects[c->count]) == 0)
+	c->objects = allocate_zeros(c->status.objects, sizeof(*c->objects));
+	while (c->count < c->status.objects &&
+	       near_region_object(&c->region, c->count, &c->objects[c->count]) == 0)
 		c->count++;
-	if (c->objects)
-		qsort(c->objects, c->count, sizeof(*c->objects), compare_names);
-	return c->objects;
+	qsort(c->objects, c->count, sizeof(*c->objects), compare_names);
 }
 
 /* What a user can do about it. */
@@ -87,14 +75,6 @@ static const char *advice(int error)
 	}
 }
 
-/* The name of the program, as the header has it, goes to a terminal. */
-static void clean(char *name)
-{
-	for (; *name; name++)
-		if (*name < ' ' || *name > '~')
-			*name = '?';
-}
-
 static int read_region(struct content *c)
 {
 	/* A pipe would wait for its writer. */
@@ -102,28 +82,28 @@ static int read_region(struct content *c)
 
 	if (fd < 0)
 		return failure("stats", "cannot open '%s': %s", c->path, strerror(errno));
-	err = near_region_attach(&c->region, fd);
+	err = near_region_open_fd(&c->region, fd);
 	close(fd);
 	if (err)
-		return failure("stats", "'%s': %s%s", c->path, c->region.why, advice(err));
-	near_region_status(&c->region, &c->status, sizeof(c->status));
-	clean(c->status.program);
-	return read_objects(c) ? EXIT_DONE : failure("stats", "not enough memory");
+		return failure("stats", "'%s': %s%s", c->path, near_region_error(&c->region),
+			       advice(err));
+	near_region_stats(&c->region, &c->status, sizeof(c->status));
+	make_printable(c->status.program, ""); /* it goes to a terminal */
+	read_objects(c);
+	return EXIT_DONE;
 }
 
-static int print(struct content *c)
+static int content_print(struct content *c)
 {
-	json_t *json = as_json ? region_json(c) : as_otlp ? region_otlp(c) : NULL;
-
 	if (as_hdr)
 		return print_hdr(c);
-	if (json)
-		return output_json("stats", "-", json);
-	if (as_json || as_otlp || (as_native && !print_native(c)))
-		return failure("stats", "not enough memory");
-	if (as_prometheus)
+	if (as_json || as_otlp)
+		return output_json("stats", "-", as_json ? region_json(c) : region_otlp(c));
+	if (as_native)
+		print_native(c);
+	else if (as_prometheus)
 		print_prometheus(c);
-	else if (!as_native)
+	else
 		print_text(c);
 	return EXIT_DONE;
 }
@@ -144,11 +124,11 @@ int stats_main(int argc, char **argv)
 		return usage_error("stats", "one form at a time");
 	if (buckets && !as_native && !as_otlp)
 		return usage_error("stats", "--buckets goes with --prometheus-native and --otlp");
-	c.buckets = buckets ? buckets : UINT_MAX;
+	c.buckets = buckets ? (unsigned)buckets : UINT_MAX;
 	c.path = argv[optind];
 	code = read_region(&c);
 	if (code == EXIT_DONE) {
-		code = finish_stdout("stats", print(&c));
+		code = finish_stdout("stats", content_print(&c));
 		if (code == EXIT_DONE && c.damaged)
 			code = failure("stats", "'%s': %u damaged histograms", c.path, c.damaged);
 	}

@@ -2,6 +2,8 @@
 /* Prometheus' exposition format in protocol buffers (io.prometheus.client.MetricFamily, each behind
  * its length), with native histograms: its text format has none. A message within another needs
  * its length before it: each is written to memory first. */
+#include "common/memory.h"
+#include "common/text.h"
 #include "stats/convert.h"
 
 #include <stdlib.h>
@@ -30,18 +32,6 @@ enum { SPAN_OFFSET = 1, SPAN_LENGTH };
 enum { TYPE_COUNTER = 0, TYPE_HISTOGRAM = 4 };
 
 /* ---- messages ---- */
-
-struct message {
-	FILE *file;
-	char *data;
-	size_t size;
-};
-
-static bool begin(struct message *m)
-{
-	m->file = open_memstream(&m->data, &m->size);
-	return m->file;
-}
 
 static void put_varint(FILE *f, uint64_t value)
 {
@@ -72,43 +62,33 @@ static void put_double(FILE *f, unsigned field, double value)
 		putc((int)(bits >> i) & 255, f);
 }
 
-static void put_bytes(FILE *f, unsigned field, const char *data, size_t size)
-{
-	put_varint(f, field << 3 | BYTES);
-	put_varint(f, size);
-	fwrite(data, 1, size, f);
-}
-
 static void put_text(FILE *f, unsigned field, const char *text)
 {
-	put_bytes(f, field, text, strlen(text));
+	put_varint(f, field << 3 | BYTES);
+	put_varint(f, strlen(text));
+	fputs(text, f);
 }
 
 /* Ends m, and puts it into f; field 0: only its length comes before it. */
-static void put_message(FILE *f, unsigned field, struct message *m)
+static void put_message(FILE *f, unsigned field, struct memory_file *m)
 {
-	fclose(m->file);
+	memory_close(m);
 	if (field)
-		put_bytes(f, field, m->data, m->size);
-	else if (m->data) {
-		put_varint(f, m->size);
-		fwrite(m->data, 1, m->size, f);
-	}
-	free(m->data);
+		put_varint(f, field << 3 | BYTES);
+	put_varint(f, m->size);
+	fwrite(m->text, 1, m->size, f);
+	free(m->text);
 }
 
 /* ---- histograms ---- */
 
-static bool put_span(FILE *f, int offset, unsigned length)
+static void put_span(FILE *f, int offset, unsigned length)
 {
-	struct message m;
+	struct memory_file m;
 
-	if (!begin(&m))
-		return false;
-	put_signed(m.file, SPAN_OFFSET, offset);
+	put_signed(memory_open(&m), SPAN_OFFSET, offset);
 	put_number(m.file, SPAN_LENGTH, length);
 	put_message(f, HISTOGRAM_SPAN, &m);
-	return true;
 }
 
 /* The first of the buckets from i on that has a count, or e->length. */
@@ -135,19 +115,16 @@ static unsigned end_of_run(const struct exponential *e, unsigned i)
 
 /* Spans and counts, each as the difference to the one before. Prometheus numbers a bucket by its
  * upper bound. A histogram without values has an empty span, by which it is known as native. */
-static bool put_buckets(FILE *f, const struct exponential *e)
+static void put_buckets(FILE *f, const struct exponential *e)
 {
 	unsigned begins = 0, ends, after = 0;
 	uint64_t before = 0; /* a damaged region may have any counts */
 
 	if (!e->length)
-		return put_span(f, 0, 0);
+		put_span(f, 0, 0);
 	for (; begins < e->length; after = ends, begins = skip_zeros(e, ends)) {
-		int first = after ? (int)(begins - after) : e->first + 1;
-
 		ends = end_of_run(e, begins);
-		if (!put_span(f, first, ends - begins))
-			return false;
+		put_span(f, after ? (int)(begins - after) : e->first + 1, ends - begins);
 	}
 	for (begins = 0; begins < e->length; begins = skip_zeros(e, ends)) {
 		ends = end_of_run(e, begins);
@@ -156,134 +133,99 @@ static bool put_buckets(FILE *f, const struct exponential *e)
 			before = e->counts[i];
 		}
 	}
-	return true;
 }
 
-static bool put_histogram(FILE *f, const struct near_snapshot *s, const struct exponential *e)
+static void put_histogram(FILE *f, const struct near_histogram_snapshot *s,
+			  const struct exponential *e)
 {
-	struct message m;
-	bool done;
+	struct memory_file m;
 
-	if (!begin(&m))
-		return false;
-	put_number(m.file, HISTOGRAM_COUNT, s->count);
+	put_number(memory_open(&m), HISTOGRAM_COUNT, s->count);
 	put_double(m.file, HISTOGRAM_SUM, s->sum);
 	put_signed(m.file, HISTOGRAM_SCHEMA, e->scale);
 	put_double(m.file, HISTOGRAM_ZERO_THRESHOLD, 0);
 	put_number(m.file, HISTOGRAM_ZEROS, e->zeros);
-	done = put_buckets(m.file, e);
+	put_buckets(m.file, e);
 	put_message(f, METRIC_HISTOGRAM, &m);
-	return done;
 }
 
 /* ---- metrics ---- */
 
-static bool put_label(FILE *f, const char *name, const char *value)
+static void put_label(FILE *f, const char *name, const char *value)
 {
-	struct message m;
+	struct memory_file m;
 
-	if (!begin(&m))
-		return false;
-	put_text(m.file, LABEL_NAME, name);
+	put_text(memory_open(&m), LABEL_NAME, name);
 	put_text(m.file, LABEL_VALUE, value);
 	put_message(f, METRIC_LABEL, &m);
-	return true;
 }
 
-static bool put_labels(FILE *f, const struct near_region_object *o)
+static void put_labels(FILE *f, const struct near_region_object *o)
 {
 	const char *rest = o->labels;
 	struct label label;
-	bool done = true;
 
-	while (done && (rest = next_label(rest, &label)))
-		done = put_label(f, label.name, label.value);
-	return done;
+	while ((rest = next_label(rest, &label)))
+		put_label(f, label.name, label.value);
 }
 
-static bool put_counter(FILE *f, struct content *c, const struct near_region_object *o, size_t i)
+static void put_counter(FILE *f, struct content *c, const struct near_region_object *o, size_t i)
 {
-	struct message m, counter;
-	char index[24];
-	bool done;
+	struct memory_file m, counter;
 
-	if (!begin(&m))
-		return false;
-	snprintf(index, sizeof(index), "%zu", i);
-	done = put_labels(m.file, o) &&
-	       (counters_of(o) == 1 || put_label(m.file, "index", index)) && begin(&counter);
-	if (done) {
-		put_double(counter.file, COUNTER_VALUE, (double)counter_value(c, o, i));
-		put_message(m.file, METRIC_COUNTER, &counter);
-	}
+	put_labels(memory_open(&m), o);
+	if (counters_of(o) > 1)
+		put_label(m.file, "index", word("%zu", i).text);
+	put_double(memory_open(&counter), COUNTER_VALUE, (double)counter_value(c, o, i));
+	put_message(m.file, METRIC_COUNTER, &counter);
 	put_message(f, FAMILY_METRIC, &m);
-	return done;
 }
 
-static bool put_histogram_metric(FILE *f, struct content *c, const struct near_region_object *o,
+static void put_histogram_metric(FILE *f, struct content *c, const struct near_region_object *o,
 				 struct loss *loss)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 	struct exponential e;
-	struct message m;
-	bool done = false;
+	struct memory_file m;
 
 	if (!read_histogram(c, o, &s))
-		return c->damaged > 0; /* the rest is printed */
-	if (make_exponential(&s, MOST_SCALE, c->buckets, &e)) {
-		if (begin(&m)) {
-			done = put_labels(m.file, o) && put_histogram(m.file, &s, &e);
-			put_message(f, FAMILY_METRIC, &m);
-		}
-		add_loss(loss, &s, e.error);
-		free(e.counts);
-	}
-	near_snapshot_free(&s);
-	return done;
+		return;
+	make_exponential(&s, MOST_SCALE, c->buckets, &e);
+	put_labels(memory_open(&m), o);
+	put_histogram(m.file, &s, &e);
+	put_message(f, FAMILY_METRIC, &m);
+	add_loss(loss, &s, e.error);
+	free(e.counts);
+	near_histogram_snapshot_free(&s);
 }
 
-static bool put_object(FILE *f, struct content *c, const struct near_region_object *o,
+static void put_object(FILE *f, struct content *c, const struct near_region_object *o,
 		       struct loss *loss)
 {
-	bool done = true;
-
 	if (o->kind == NEAR_REGION_HISTOGRAM)
-		return put_histogram_metric(f, c, o, loss);
-	for (size_t i = 0; i < counters_of(o) && done; i++)
-		done = put_counter(f, c, o, i);
-	return done;
+		put_histogram_metric(f, c, o, loss);
+	for (size_t i = 0; i < counters_of(o); i++)
+		put_counter(f, c, o, i);
 }
 
-/* Of the objects from *i on that have one name. */
-static bool put_family(struct content *c, unsigned *i)
+static void put_family(struct content *c, const struct near_region_object *o, unsigned count)
 {
-	const struct near_region_object *first = &c->objects[*i];
-	bool is_histogram = first->kind == NEAR_REGION_HISTOGRAM, done = true;
+	bool is_histogram = o->kind == NEAR_REGION_HISTOGRAM;
 	struct loss loss = {0};
-	struct message m;
+	struct memory_file m;
 	char help[200] = "";
 
-	if (!begin(&m))
-		return false;
-	put_text(m.file, FAMILY_NAME, first->name);
+	put_text(memory_open(&m), FAMILY_NAME, o->name);
 	put_number(m.file, FAMILY_TYPE, is_histogram ? TYPE_HISTOGRAM : TYPE_COUNTER);
-	for (; done && *i < c->count && strcmp(c->objects[*i].name, first->name) == 0; ++*i)
-		done = put_object(m.file, c, &c->objects[*i], &loss);
+	for (unsigned i = 0; i < count; i++)
+		put_object(m.file, c, &o[i], &loss);
 	if (is_histogram)
 		say_loss(&loss, help, sizeof(help));
 	put_text(m.file, FAMILY_HELP, help);
 	put_message(stdout, 0, &m);
-	return done;
 }
 
-bool print_native(struct content *c)
+void print_native(struct content *c)
 {
-	bool done = true;
-
-	for (unsigned i = 0; done && i < c->count;)
-		if (c->objects[i].kind == NEAR_REGION_HISTOGRAM || counters_of(&c->objects[i]))
-			done = put_family(c, &i);
-		else
-			i++;
-	return done;
+	each_name(c, put_family);
 }

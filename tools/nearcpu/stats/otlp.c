@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenTelemetry's protocol in JSON: what a collector takes by HTTP at /v1/metrics. Integers of 64
  * bits are strings there. */
+#include "common/text.h"
+#include "base/clock.h"
 #include "stats/convert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CUMULATIVE 2
 #define MOST_SCALE 20
@@ -37,17 +38,16 @@ static json_t *attributes_of(const struct near_region_object *o, const char *ind
 static json_t *point(const struct content *c, json_t *attributes)
 {
 	return json_pack("{s:o, s:o, s:o}", "attributes", attributes, "startTimeUnixNano",
-			 integer(c->status.created_ns), "timeUnixNano", integer(stats_now_ns()));
+			 integer(c->status.created_ns), "timeUnixNano",
+			 integer(near__clock_ns(CLOCK_REALTIME)));
 }
 
 static void add_counters(struct content *c, const struct near_region_object *o, json_t *points)
 {
 	for (size_t i = 0; i < counters_of(o); i++) {
-		char index[24];
-		json_t *p;
+		struct word index = word("%zu", i);
+		json_t *p = point(c, attributes_of(o, counters_of(o) > 1 ? index.text : NULL));
 
-		snprintf(index, sizeof(index), "%zu", i);
-		p = point(c, attributes_of(o, counters_of(o) > 1 ? index : NULL));
 		json_object_set_new(p, "asInt", json_sprintf("%" PRId64, counter_value(c, o, i)));
 		json_array_append_new(points, p);
 	}
@@ -65,73 +65,63 @@ static json_t *counts_of(const struct exponential *e)
 static void add_histogram(struct content *c, const struct near_region_object *o, json_t *points,
 			  struct loss *loss)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 	struct exponential e;
 	json_t *p, *rest;
 
 	if (!read_histogram(c, o, &s))
 		return;
-	if (make_exponential(&s, MOST_SCALE, c->buckets, &e)) {
-		p = point(c, attributes_of(o, NULL));
-		rest = json_pack("{s:o, s:f, s:i, s:o, s:f, s:o}", "count", integer(s.count), "sum",
-				 s.sum, "scale", e.scale, "zeroCount", integer(e.zeros),
-				 "zeroThreshold", 0., "positive", counts_of(&e));
-		if (s.count)
-			json_object_update_new(rest,
-					       json_pack("{s:f, s:f}", "min",
-							 (double)near_snapshot_min(&s).low, "max",
-							 (double)near_snapshot_max(&s).high));
-		json_object_update_new(p, rest);
-		json_array_append_new(points, p);
-		add_loss(loss, &s, e.error);
-		free(e.counts);
-	}
-	near_snapshot_free(&s);
+	make_exponential(&s, MOST_SCALE, c->buckets, &e);
+	p = point(c, attributes_of(o, NULL));
+	rest = json_pack("{s:o, s:f, s:i, s:o, s:f, s:o}", "count", integer(s.count), "sum", s.sum,
+			 "scale", e.scale, "zeroCount", integer(e.zeros), "zeroThreshold", 0.,
+			 "positive", counts_of(&e));
+	if (s.count)
+		json_object_update_new(rest,
+				       json_pack("{s:f, s:f}", "min",
+						 (double)near_histogram_snapshot_min(&s).low, "max",
+						 (double)near_histogram_snapshot_max(&s).high));
+	json_object_update_new(p, rest);
+	json_array_append_new(points, p);
+	add_loss(loss, &s, e.error);
+	free(e.counts);
+	near_histogram_snapshot_free(&s);
 }
 
-/* Of the objects from *i on that have one name. */
-static json_t *metric(struct content *c, unsigned *i)
+static void add_metric(struct content *c, const struct near_region_object *o, unsigned count)
 {
-	const struct near_region_object *first = &c->objects[*i];
-	bool is_histogram = first->kind == NEAR_REGION_HISTOGRAM;
+	bool is_histogram = o->kind == NEAR_REGION_HISTOGRAM;
 	json_t *points = json_array(), *data;
 	struct loss loss = {0};
 	char description[200] = "";
 
-	for (; *i < c->count && strcmp(c->objects[*i].name, first->name) == 0; ++*i)
+	for (unsigned i = 0; i < count; i++)
 		if (is_histogram)
-			add_histogram(c, &c->objects[*i], points, &loss);
+			add_histogram(c, &o[i], points, &loss);
 		else
-			add_counters(c, &c->objects[*i], points);
+			add_counters(c, &o[i], points);
 	data = json_pack("{s:i, s:o}", "aggregationTemporality", CUMULATIVE, "dataPoints", points);
 	if (is_histogram)
 		say_loss(&loss, description, sizeof(description));
 	else
 		json_object_set_new(data, "isMonotonic", json_false());
-	return json_pack("{s:s, s:s, s:o}", "name", first->name, "description", description,
-			 is_histogram ? "exponentialHistogram" : "sum", data);
-}
-
-static bool has_values(const struct near_region_object *o)
-{
-	return o->kind == NEAR_REGION_HISTOGRAM || counters_of(o);
+	json_array_append_new(c->metrics,
+			      json_pack("{s:s, s:s, s:o}", "name", o->name, "description",
+					description, is_histogram ? "exponentialHistogram" : "sum",
+					data));
 }
 
 json_t *region_otlp(struct content *c)
 {
-	json_t *metrics = json_array(), *scope, *resource;
-	char pid[24];
+	struct word pid = word("%" PRIu64, c->status.creator);
+	json_t *scope, *resource;
 
-	for (unsigned i = 0; i < c->count;)
-		if (has_values(&c->objects[i]))
-			json_array_append_new(metrics, metric(c, &i));
-		else
-			i++;
-	snprintf(pid, sizeof(pid), "%" PRIu64, c->status.creator);
+	c->metrics = json_array();
+	each_name(c, add_metric);
 	scope = json_pack("{s:{s:s, s:s}, s:o}", "scope", "name", "nearcpu", "version",
-			  NEARCPU_VERSION, "metrics", metrics);
+			  NEARCPU_VERSION, "metrics", c->metrics);
 	resource = json_pack("[o, {s:s, s:{s:s}}]", attribute("service.name", c->status.program),
-			     "key", "process.pid", "value", "intValue", pid);
+			     "key", "process.pid", "value", "intValue", pid.text);
 	return json_pack("{s:[{s:{s:o}, s:[o]}]}", "resourceMetrics", "resource", "attributes",
 			 resource, "scopeMetrics", scope);
 }

@@ -4,7 +4,7 @@
 #define NEARCPU_TOOL_STATS_H
 
 #include <nearcpu/histogram.h>
-#include <nearcpu/shared.h>
+#include <nearcpu/shared_counters.h>
 
 #include "common/tool.h"
 
@@ -15,8 +15,9 @@ struct content {
 	struct near_region region;
 	struct near_region_object *objects; /* in the order of their names */
 	unsigned count;
-	struct near_region_status status;
+	struct near_region_stats status;
 	unsigned buckets; /* of an exponential histogram, at most */
+	json_t *metrics;  /* of OpenTelemetry, while they are made */
 	unsigned damaged; /* histograms that are not what the directory has about them */
 };
 
@@ -24,9 +25,13 @@ struct content {
 size_t counters_of(const struct near_region_object *o);
 int64_t counter_value(struct content *c, const struct near_region_object *o, size_t i);
 
-/* Of an object that is a histogram; false: it is damaged, which is counted, or there is no
- * memory. */
-bool read_histogram(struct content *c, const struct near_region_object *o, struct near_snapshot *s);
+/* Of an object that is a histogram; false: it is damaged, which is counted. */
+bool read_histogram(struct content *c, const struct near_region_object *o,
+		    struct near_histogram_snapshot *s);
+
+/* The objects of each name, which are next to each other, if the first has values. */
+void each_name(struct content *c,
+	       void (*take)(struct content *c, const struct near_region_object *o, unsigned count));
 
 /* name{labels}, and another label if `more` is not NULL. */
 void print_name(const struct near_region_object *o, const char *suffix, const char *more,

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/tool.h"
+#include "common/memory.h"
+#include "common/text.h"
 
 #define MOST_CPUS 16384
 #define PACKET ((size_t)64 << 10) /* then it is written */
@@ -31,9 +32,8 @@ struct event_head {
 } __attribute__((packed));
 
 struct stream {
-	struct packet_head head; /* of the packet that is made */
-	char *data;
-	size_t size, room;
+	struct packet_head head;   /* of the packet that is made */
+	struct memory_file packet; /* with room for the head */
 };
 
 struct ctf {
@@ -49,61 +49,49 @@ struct ctf {
 
 /* ---- packets ---- */
 
-static int append(struct ctf *c, const char *name, const char *data, size_t size)
+static int packet_append(struct ctf *c, const char *name, const char *data, size_t size)
 {
 	int fd = openat(c->fd, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	int err = fd < 0 ? -errno : 0;
 
-	while (!err && size) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno != EINTR)
-			err = -errno;
-		else if (n < 0 && trace_must_stop(stdout))
-			break;
-		data += n > 0 ? n : 0;
-		size -= n > 0 ? (size_t)n : 0;
-	}
+	if (!err)
+		err = write_at(fd, data, size, AT_END);
 	if (fd >= 0 && close(fd) && !err)
 		err = -errno;
 	return err;
 }
 
-static void name_stream(char name[32], uint32_t cpu)
+static struct word name_of(uint32_t cpu)
 {
-	snprintf(name, 32, "stream_%u", cpu);
+	return word("stream_%u", cpu);
+}
+
+static size_t packet_size(const struct stream *s)
+{
+	return (size_t)ftell(s->packet.file);
+}
+
+static void begin_packet(struct stream *s)
+{
+	rewind(s->packet.file);
+	fwrite(&s->head, sizeof(s->head), 1, s->packet.file);
 }
 
 static void write_packet(struct ctf *c, struct stream *s)
 {
-	char name[32];
+	size_t size = packet_size(s);
 
-	s->head.content = s->head.size = s->size * 8;
-	memcpy(s->data, &s->head, sizeof(s->head));
-	name_stream(name, s->head.cpu);
+	s->head.content = s->head.size = size * 8;
+	fflush(s->packet.file);
+	memcpy(s->packet.text, &s->head, sizeof(s->head));
 	if (!c->err)
-		c->err = append(c, name, s->data, s->size);
+		c->err = packet_append(c, name_of(s->head.cpu).text, s->packet.text, size);
 	s->head.number++;
 	s->head.begin = s->head.end;
-	s->size = sizeof(s->head);
+	begin_packet(s);
 }
 
 /* ---- events ---- */
-
-static bool make_room(struct stream *s, size_t size)
-{
-	size_t room = s->size + size + PACKET;
-	char *grown;
-
-	if (s->room >= s->size + size)
-		return true;
-	grown = realloc(s->data, room);
-	if (!grown)
-		return false;
-	s->data = grown;
-	s->room = room;
-	return true;
-}
 
 static struct stream *stream_of(struct ctf *c, const struct trace_event *e)
 {
@@ -111,51 +99,26 @@ static struct stream *stream_of(struct ctf *c, const struct trace_event *e)
 
 	if (s)
 		return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
+	s = allocate_zeros(1, sizeof(*s));
 	s->head = (struct packet_head){.magic = MAGIC, .begin = e->ns, .cpu = e->cpu};
 	memcpy(s->head.uuid, c->uuid, sizeof(c->uuid));
-	s->size = sizeof(s->head);
+	memory_open(&s->packet);
+	begin_packet(s);
 	c->count++;
 	return c->streams[e->cpu] = s;
 }
 
 /* Strings end with 0 there, and lengths have 32 bits. */
-static char *put_field(char *out, const struct trace_field *f, const struct trace_value *v)
+static void put_field(FILE *out, const struct trace_field *f, const struct trace_value *v)
 {
-	size_t size = (size_t)v->count * f->size;
-
 	if (f->kind == TRACE_STRING) {
-		size = strnlen(v->data, v->count);
-		memcpy(out, v->data, size);
-		out[size] = 0;
-		return out + size + 1;
-	}
-	if (f->counted) {
-		memcpy(out, &v->count, sizeof(v->count));
-		out += sizeof(v->count);
-	}
-	memcpy(out, v->data, size);
-	return out + size;
-}
-
-static void put_payload(struct stream *s, const struct trace_event *e)
-{
-	const struct trace_point *p = e->point;
-	const char *at = e->payload;
-	char *out = s->data + s->size;
-	struct trace_value v;
-
-	if (p->fixed_size != UINT32_MAX) {
-		memcpy(out, at, p->fixed_size);
-		s->size += p->fixed_size;
+		fwrite(v->data, 1, strnlen(v->data, v->count), out);
+		putc_unlocked(0, out);
 		return;
 	}
-	for (unsigned i = 0; i < p->field_count; i++)
-		if (trace_take(&p->fields[i], &at, trace_end(e), &v))
-			out = put_field(out, &p->fields[i], &v);
-	s->size = (size_t)(out - s->data);
+	if (f->counted)
+		fwrite(&v->count, sizeof(v->count), 1, out);
+	fwrite(v->data, f->size, v->count, out);
 }
 
 static void put_event(struct ctf *c, const struct trace_event *e)
@@ -163,16 +126,15 @@ static void put_event(struct ctf *c, const struct trace_event *e)
 	struct stream *s = stream_of(c, e);
 	struct event_head head = {e->point->index, e->ns, (uint32_t)e->file->session.pid, e->tid};
 
-	if (!s || !make_room(s, sizeof(head) + e->size + 4 * (size_t)e->point->field_count)) {
-		c->err = -ENOMEM;
-		return;
-	}
-	memcpy(s->data + s->size, &head, sizeof(head));
-	s->size += sizeof(head);
-	put_payload(s, e);
+	fwrite(&head, sizeof(head), 1, s->packet.file);
+	if (e->point->fixed_size != UINT32_MAX)
+		fwrite(e->payload, 1, e->point->fixed_size, s->packet.file);
+	else
+		for (struct trace_cursor f = trace_fields(e); trace_next_field(&f);)
+			put_field(s->packet.file, f.field, &f.value);
 	s->head.end = e->ns;
 	c->events++;
-	if (s->size >= PACKET)
+	if (packet_size(s) >= PACKET)
 		write_packet(c, s);
 }
 
@@ -199,7 +161,7 @@ static struct stream *first_stream(const struct ctf *c)
  * was no ring, and those of rings without events, in the first stream. */
 static void end_streams(struct ctf *c, const struct trace *t)
 {
-	uint64_t rest = trace_total_loss(t).discarded;
+	uint64_t rest = trace_lost(t, LOST_DISCARDED);
 
 	for (unsigned i = 0; i < t->ring_count; i++) {
 		const struct trace_ring *r = &t->rings[i];
@@ -213,7 +175,7 @@ static void end_streams(struct ctf *c, const struct trace *t)
 	if (first_stream(c))
 		add_discarded(c, first_stream(c), rest);
 	for (unsigned i = 0; i < MOST_CPUS; i++)
-		if (c->streams[i] && (c->streams[i]->size > sizeof(struct packet_head) ||
+		if (c->streams[i] && (packet_size(c->streams[i]) > sizeof(struct packet_head) ||
 				      c->streams[i]->head.discarded))
 			write_packet(c, c->streams[i]);
 }
@@ -235,13 +197,9 @@ static int open_folder(struct ctf *c)
 
 static void remove_all(struct ctf *c)
 {
-	char name[32];
-
 	for (unsigned i = 0; i < MOST_CPUS; i++)
-		if (c->streams[i]) {
-			name_stream(name, i);
-			unlinkat(c->fd, name, 0);
-		}
+		if (c->streams[i])
+			unlinkat(c->fd, name_of(i).text, 0);
 	unlinkat(c->fd, "metadata", 0);
 	if (c->made)
 		rmdir(c->folder);
@@ -249,16 +207,13 @@ static void remove_all(struct ctf *c)
 
 static int write_metadata(struct ctf *c, const struct trace *t)
 {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *memory = open_memstream(&text, &size);
-	int err = -ENOMEM;
+	struct memory_file text;
+	int err;
 
-	if (memory) {
-		trace_ctf_metadata(memory, t, c->uuid);
-		err = fclose(memory) ? -ENOMEM : append(c, "metadata", text, size);
-	}
-	free(text);
+	trace_ctf_metadata(memory_open(&text), t, c->uuid);
+	memory_close(&text);
+	err = packet_append(c, "metadata", text.text, text.size);
+	free(text.text);
 	return err;
 }
 
@@ -290,7 +245,7 @@ static int write_all(struct ctf *c, struct trace *t)
 	end_streams(c, t);
 	if (!c->err)
 		c->err = write_metadata(c, t);
-	code = trace_interrupted();
+	code = child_report_interrupt("trace");
 	if (!code && c->err)
 		code = failure("trace", "cannot write to '%s': %s", c->folder, strerror(-c->err));
 	if (code)
@@ -302,17 +257,16 @@ static int write_all(struct ctf *c, struct trace *t)
 
 int trace_ctf(struct trace *t, const char *folder)
 {
-	struct ctf *c = calloc(1, sizeof(*c));
+	struct ctf *c = allocate_zeros(1, sizeof(*c));
 	int code;
 
-	if (!c)
-		return failure("trace", "not enough memory");
 	c->folder = folder;
 	c->fd = -1;
 	code = write_all(c, t);
 	for (unsigned i = 0; i < MOST_CPUS; i++)
 		if (c->streams[i]) {
-			free(c->streams[i]->data);
+			memory_close(&c->streams[i]->packet);
+			free(c->streams[i]->packet.text);
 			free(c->streams[i]);
 		}
 	if (c->fd >= 0)

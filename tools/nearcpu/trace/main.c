@@ -2,16 +2,14 @@
 /* nearcpu trace: what trace files have. */
 #include "trace/print.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/child.h"
 #include "common/options.h"
-#include "common/output.h"
 #include "common/tool.h"
+
+#define MOST_NS UINT64_C(10000000000999999999)
 
 static struct trace_filter filter;
 static const char *ctf, *chrome, *csv, *html, *between, *by, *condition;
@@ -19,54 +17,30 @@ static char order[1024];
 
 static int take_seconds(const struct option_row *row, const char *value)
 {
-	uint64_t *to = strcmp(row->name, "from") == 0 ? &filter.from : &filter.to;
-	char digits[10] = "000000000";
-	const char *dot = strchr(value, '.');
-	size_t n = dot ? strlen(dot + 1) : 0, whole = dot ? (size_t)(dot - value) : strlen(value);
-	char seconds[16];
-	uint64_t s, ns;
+	size_t whole = strcspn(value, ".");
+	const char *fraction = value[whole] ? value + whole + 1 : "0";
+	size_t n = strlen(fraction);
+	char ns[32];
 
-	if (whole >= sizeof(seconds) || n > 9 || (dot && !n))
-		return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
-	memcpy(seconds, value, whole);
-	seconds[whole] = 0;
-	if (dot)
-		memcpy(digits, dot + 1, n);
-	if (!parse_number(seconds, 0, 10000000000, &s) || !parse_number(digits, 0, 999999999, &ns))
-		return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
-	*to = s * 1000000000 + ns;
-	return 0;
-}
-
-static int take_tid(const struct option_row *row, const char *value)
-{
-	return parse_number(value, 1, UINT32_MAX, &filter.tid)
-		       ? 0
-		       : usage_error("trace", "--%s takes a thread id", row->name);
-}
-
-static bool is_cpu_list(const char *list)
-{
-	char *end;
-
-	for (;; list = end + 1) {
-		unsigned long first = strtoul(list, &end, 10);
-
-		if (*list < '0' || *list > '9')
-			return false;
-		if (*end == '-' && end[1] >= '0' && end[1] <= '9' &&
-		    strtoul(end + 1, &end, 10) < first)
-			return false;
-		if (*end != ',')
-			return !*end;
+	if (whole > 0 && whole < 16 && n > 0 && n <= 9) {
+		snprintf(ns, sizeof(ns), "%.*s%s%.*s", (int)whole, value, fraction, 9 - (int)n,
+			 "000000000");
+		if (parse_number(ns, 0, MOST_NS,
+				 strcmp(row->name, "from") == 0 ? &filter.from : &filter.to))
+			return 0;
 	}
+	return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
 }
 
 static int take_cpus(const struct option_row *row, const char *value)
 {
+	static struct cpu_list list;
+
 	(void)row;
-	filter.cpus = value;
-	return is_cpu_list(value) ? 0 : usage_error("trace", "--cpu takes a list, such as 0-3,8");
+	filter.cpus = &list;
+	if (cpu_list_parse(value, CPU_LIST_ANY, &list))
+		return 0;
+	return usage_error("trace", "--cpu takes a list, such as 0-3,8");
 }
 
 static const char *const levels[] = {"none", "error", "warning", "notice",
@@ -97,7 +71,8 @@ static const struct option_row rows[] = {
 	 .help = "only events from then on, as show has it"},
 	{"to", "SECONDS", .take = take_seconds, .help = "only events until then"},
 	{"cpu", "LIST", .take = take_cpus, .help = "only events on these CPUs: 0-3,8"},
-	{"tid", "N", .take = take_tid, .help = "only events of this thread"},
+	{"tid", "N", .number = &filter.tid, .least = 1, .most = UINT32_MAX, .wants = "a thread id",
+	 .help = "only events of this thread"},
 	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
 	{"if", "CONDITION", .string = &condition,
 	 .help = "enable: only events with such a value: size>4096"},
@@ -153,11 +128,6 @@ static int show(struct trace *t)
 	return html ? write_page(t) : trace_show(t);
 }
 
-static int list(struct trace *t)
-{
-	return trace_list(t, t->file_count == 1);
-}
-
 static int stat_events(struct trace *t)
 {
 	return trace_stat(t, between, by);
@@ -165,12 +135,11 @@ static int stat_events(struct trace *t)
 
 static void print_losses(const struct trace *t)
 {
-	struct trace_loss loss = trace_total_loss(t);
 	const char *to = chrome ? chrome : csv ? csv : html;
 
 	/* Not into the exported file. */
 	if (!to || !output_is_stdout(to))
-		trace_print_loss(stdout, &loss, "", false);
+		trace_print_losses(stdout, t, "", false);
 }
 
 static int export(struct trace *t)
@@ -189,18 +158,18 @@ static int recover(struct trace *t)
 {
 	struct trace_event e;
 	uint64_t events = 0;
-	struct trace_loss loss;
+	int code;
 
 	if (ctf || chrome || csv || html)
 		return export(t);
 	while (!trace_must_stop(stdout) && trace_next(t, &e))
 		events++;
-	if (trace_interrupted())
-		return 128 + child_interrupted();
-	printf("%" PRIu64 " events are whole, of %u tracepoints, in %u rings\n", events, t->points,
-	       t->ring_count);
-	loss = trace_total_loss(t);
-	trace_print_loss(stdout, &loss, "", true);
+	code = child_report_interrupt("trace");
+	if (code)
+		return code;
+	printf("%" PRIu64 " events are whole, of %u tracepoints, in %u rings\n", events,
+	       t->point_count, t->ring_count);
+	trace_print_losses(stdout, t, "", true);
 	return EXIT_DONE;
 }
 
@@ -215,7 +184,7 @@ static const struct subcommand {
 	const char *argument; /* before the files, of an order */
 } subcommands[] = {
 	{"show", show, NULL},
-	{"list", list, NULL},
+	{"list", trace_list, NULL},
 	{"stat", stat_events, NULL},
 	{"export", export, NULL},
 	{"recover", recover, NULL},
@@ -253,10 +222,9 @@ static int check_options(const char *sub)
 	return EXIT_DONE;
 }
 
-static int run(const struct subcommand *sub, char **paths)
+static int trace_run(const struct subcommand *sub, char **paths)
 {
 	bool is_recovery = sub->main == recover;
-	struct trace_loss loss;
 	struct trace t;
 	int code;
 
@@ -265,8 +233,7 @@ static int run(const struct subcommand *sub, char **paths)
 	if (code)
 		return code;
 	code = finish_stdout("trace", sub->main(&t));
-	loss = trace_total_loss(&t);
-	if (code == EXIT_DONE && !sub->argument && !is_recovery && trace_is_damaged(&loss))
+	if (code == EXIT_DONE && !sub->argument && !is_recovery && trace_is_damaged(&t))
 		code = failure("trace",
 			       "'%s': parts of it are damaged; 'nearcpu trace recover' "
 			       "reports them",
@@ -288,7 +255,7 @@ static int run_words(const struct subcommand *sub, int count, char **words)
 			order, sizeof(order), sub->name, words[0],
 			strcmp(sub->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
 	filter.level = sub->argument ? UINT32_MAX : filter.level;
-	return code ? code : run(sub, words + (sub->argument != NULL));
+	return code ? code : trace_run(sub, words + (sub->argument != NULL));
 }
 
 int trace_main(int argc, char **argv)

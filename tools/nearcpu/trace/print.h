@@ -5,24 +5,15 @@
 
 #include <stdio.h>
 
+#include "common/child.h"
+#include "common/output.h"
 #include "trace/reader.h"
 
-/* A file that appears whole or not at all: it gets its name when it is closed. */
-struct trace_output {
-	const char *path; /* "-": standard output */
-	char *temporary;  /* NULL: it is written in place */
-	FILE *file;
-};
-
-/* These return an exit status, after a message. `code` other than 0 removes the file. */
-int trace_output_open(struct trace_output *o, const char *path);
-int trace_output_close(struct trace_output *o, int code);
-
 /* In all loops over events: whether to stop, as the user interrupted it or a write failed. */
-bool trace_must_stop(FILE *file);
-
-/* The status of an interrupted command, after a message; or EXIT_DONE. */
-int trace_interrupted(void);
+static inline bool trace_must_stop(FILE *file)
+{
+	return child_interrupted() || ferror(file);
+}
 
 enum trace_style { TRACE_AS_TEXT, TRACE_AS_JSON };
 
@@ -52,11 +43,12 @@ extern const unsigned char trace_page_uplot[], trace_page_uplot_css[], trace_pag
 /* The text of a CTF trace's metadata: of the file `out`. */
 void trace_ctf_metadata(FILE *out, const struct trace *t, const unsigned char uuid[16]);
 
-int trace_list(struct trace *t, bool with_points);
+int trace_list(struct trace *t);
 /* `pair`: two names, separated by a comma; `key`: a field, or NULL. */
 int trace_stat(struct trace *t, const char *pair, const char *key);
-/* That these tracepoints exist and have the field. */
-int trace_check_pair(const struct trace *t, const char *pair, const char *key);
+/* Whether these tracepoints exist and have the field. *first receives the first name, to be freed;
+ * the other one is behind its zero. */
+int trace_check_pair(const struct trace *t, const char *pair, const char *key, char **first);
 
 int trace_record(int argc, char **argv);
 
@@ -69,6 +61,6 @@ int trace_make_order(char *order, size_t size, const char *verb, const char *wha
 		     const char *condition);
 
 /* Lines that begin with `head`; all: zeros, too. */
-void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, bool all);
+void trace_print_losses(FILE *out, const struct trace *t, const char *head, bool all);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* reader: trace files (src/trace/format.h) as one stream of events in the order of their times.
  *
- * Files are read by pread in sub-buffers: what another process does to a file is never a fault, and
- * the memory depends on the number of rings alone. All that a file has is checked: it may be
- * anything. */
+ * Files are read by pread in sub-buffers: a file that another process truncates causes no fault,
+ * and the memory depends on the number of rings alone. A file may contain anything, so that all of
+ * it is checked. */
 #ifndef NEARCPU_TRACE_READER_H
 #define NEARCPU_TRACE_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
+#include "common/cpu_list.h"
 #include "trace/format.h"
 
 enum trace_kind {
@@ -29,6 +31,8 @@ struct trace_label {
 	int64_t value;
 };
 
+struct trace_file;
+
 struct trace_field {
 	enum trace_kind kind;
 	unsigned size; /* of an element */
@@ -39,8 +43,9 @@ struct trace_field {
 };
 
 struct trace_point {
-	unsigned id;    /* in its file */
-	unsigned index; /* among those of all files; UINT32_MAX: not yet */
+	unsigned id;                   /* in its file */
+	unsigned index;                /* in the list of the trace; UINT32_MAX: not yet */
+	const struct trace_file *file; /* that has it; NULL: not in the list */
 	unsigned level;
 	const char *name, *fields_text, *place;
 	struct trace_field *fields;
@@ -52,22 +57,34 @@ struct trace_point {
 	char *texts;
 };
 
-/* What a file does not have any more, and what the reader made of that. */
-struct trace_loss {
-	uint64_t discarded, chains_cut; /* as the traced program counted them */
-	uint64_t overwritten;           /* bytes, before the reader came */
-	uint64_t overtaken;             /* bytes that were overwritten while it read */
-	uint64_t damaged, missing;      /* bytes; missing: behind the end of the file */
-	uint64_t rings;                 /* in use, behind the end of the file */
-	uint64_t payloads;              /* events whose payload is not what their fields need */
-	uint64_t chains;                /* payloads of which parts are missing */
-	uint64_t unknown;               /* events of tracepoints that the file does not have */
-	uint64_t raised;                /* times that stepped back */
-	uint64_t points;                /* 1: the list of tracepoints has damaged parts */
-	uint64_t points_unread;         /* tracepoints whose names or fields make no sense */
-	bool no_header, no_session, no_rate, no_date;
-	bool was_full, was_bound, was_early; /* reasons for `discarded` */
-	bool on_disk, unstable;              /* warnings: see the session */
+/* What was lost, or is unknown. */
+enum trace_lost {
+	/* Numbers. */
+	LOST_DISCARDED,  /* events, as the traced program counted them */
+	LOST_CHAINS_CUT, /* likewise */
+	LOST_OVERWRITTEN,
+	LOST_OVERTAKEN,
+	LOST_CHAINS,
+	LOST_RAISED,
+	LOST_DAMAGED,
+	LOST_MISSING,
+	LOST_RINGS,
+	LOST_PAYLOADS,
+	LOST_POINTS_UNREAD,
+	LOST_UNKNOWN,
+	/* Statements: 0 or not. */
+	LOST_STATEMENTS,
+	LOST_WAS_FULL = LOST_STATEMENTS,
+	LOST_WAS_BOUND,
+	LOST_NO_HEADER,
+	LOST_NO_SESSION,
+	LOST_POINTS, /* the list of tracepoints has damaged parts */
+	LOST_NO_RATE,
+	LOST_NO_DATE,
+	LOST_UNSTABLE,
+	LOST_ON_DISK,
+	LOST_WAS_EARLY, /* a reason for LOST_DISCARDED */
+	LOST_KINDS,
 };
 
 struct trace_file {
@@ -91,7 +108,7 @@ struct trace_file {
 	uint64_t measured;    /* ticks of the counter from which the rate follows; 0: not known */
 	uint64_t least, most; /* times outside of these are damage */
 	int64_t realtime;     /* CLOCK_REALTIME less CLOCK_MONOTONIC */
-	struct trace_loss loss;
+	uint64_t lost[LOST_KINDS];
 };
 
 struct trace_ring {
@@ -122,9 +139,9 @@ struct trace_event {
 struct trace_filter {
 	const char *names; /* patterns, separated by commas; NULL: all */
 	uint64_t from, to; /* ns since the trace's begin; to: UINT64_MAX */
-	const char *cpus;  /* a list: 0-3,8 */
-	uint64_t tid;      /* 0: all */
-	uint64_t level;    /* at most that */
+	const struct cpu_list *cpus;
+	uint64_t tid;   /* 0: all */
+	uint64_t level; /* at most that */
 };
 
 struct trace_held;
@@ -134,19 +151,23 @@ struct trace {
 	unsigned file_count;
 	uint64_t begin; /* of the first session, in ns */
 	const struct trace_filter *filter;
+	char *names, **patterns; /* of the filter; patterns: parts of `names` */
+	unsigned pattern_count;
 	struct trace_ring *rings, **heap;
 	unsigned ring_count, heap_count;
 	struct trace_ring *taken; /* whose record was returned */
 	/* Events behind a payload whose parts are not all read yet. */
-	struct trace_held *first, *last, *returned;
+	STAILQ_HEAD(, trace_held) held;
+	struct trace_held *returned;
 	uint64_t held_bytes;
 	/* The payloads of these that are not complete: one that never is holds many events back. */
-	struct trace_held *open;
+	LIST_HEAD(, trace_held) open;
 	unsigned open_chains;
 	bool all_read;
-	uint64_t orphans[64]; /* the last payloads without a begin, by thread */
-	char *raw;            /* a payload of an unknown tracepoint */
-	unsigned points;      /* in all files */
+	uint64_t orphans[64];        /* the last payloads without a begin, by thread */
+	char *raw;                   /* a payload of an unknown tracepoint */
+	struct trace_point **points; /* of all files, by their indexes */
+	unsigned point_count;
 };
 
 struct trace_value {
@@ -171,8 +192,8 @@ bool trace_session_is_whole(const struct near__trace_session *s);
 /* Finds session, tracepoints and rings of a file whose begin is damaged. */
 void trace_scan(struct trace_file *f);
 
-/* Copies the tracepoints from points_at on, which moves behind them; how many bytes are whole. A
- * tracepoint that makes no sense is passed over, with a message. */
+/* Reads the tracepoints from points_at on, which moves behind them. Returns how many bytes are
+ * whole. A tracepoint whose texts cannot be read is passed over, with a message. */
 uint64_t trace_read_points(struct trace_file *f, uint64_t size);
 /* A new one, or one that the program has added since. */
 struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id);
@@ -183,10 +204,10 @@ void trace_free_points(struct trace_file *f);
 /* False: it was never used, or is no ring. */
 bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index);
 
-/* What is before that position is not returned. */
+/* Records before that position are not returned. */
 void trace_ring_skip(struct trace_ring *r, uint64_t position);
 
-/* The next record; false: there are no more, or no memory. */
+/* The next record; false: there are no more. */
 bool trace_ring_next(struct trace_ring *r);
 
 /* ---- events ---- */
@@ -198,22 +219,33 @@ void trace_close(struct trace *t);
 /* The next event, which is valid until the next call; false: there are no more. */
 bool trace_next(struct trace *t, struct trace_event *e);
 
+/* Whether it has what a stream has moved from another one of these files. */
+bool trace_is_moved(const struct trace *t, const struct trace_file *f);
+
 /* What the functions above share. */
-bool trace_begin(struct trace *t);
+void trace_begin(struct trace *t);
 void trace_end_merge(struct trace *t);
-void trace_number(struct trace *t, struct trace_point *p);
+void trace_number(struct trace *t, const struct trace_file *f, struct trace_point *p);
 
 /* Of all files. */
-struct trace_loss trace_total_loss(const struct trace *t);
-bool trace_is_damaged(const struct trace_loss *l);
+uint64_t trace_lost(const struct trace *t, enum trace_lost what);
+bool trace_is_damaged(const struct trace *t);
 
-/* The value of the field at *at, which moves behind it; false: it does not end before `end`. */
-bool trace_take(const struct trace_field *f, const char **at, const char *end,
-		struct trace_value *v);
+/* The fields of an event, one after the other. */
+struct trace_cursor {
+	const struct trace_event *event;
+	const char *at;                  /* behind the field */
+	unsigned next;                   /* how many there were */
+	const struct trace_field *field; /* the current one */
+	struct trace_value value;
+};
 
-static inline const char *trace_end(const struct trace_event *e)
+static inline struct trace_cursor trace_fields(const struct trace_event *e)
 {
-	return e->payload + e->size;
+	return (struct trace_cursor){.event = e, .at = e->payload};
 }
+
+/* False: there are no more, or the next one does not end within the payload. */
+bool trace_next_field(struct trace_cursor *c);
 
 #endif

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "common/tool.h"
+#include "common/memory.h"
+#include "common/text.h"
 
 /* Names of what every event has; a field with such a name gets another one. */
 static const char *const common[] = {"time", "cpu", "pid", "tid", "event", NULL};
@@ -27,41 +27,24 @@ static uint64_t since_begin(const struct trace *t, const struct trace_event *e)
 
 /* ---- text ---- */
 
-static void print_date(FILE *out, uint64_t ns)
-{
-	time_t seconds = (time_t)(ns / 1000000000);
-	char when[64] = "?";
-	struct tm tm;
-
-	if (localtime_r(&seconds, &tm))
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
-	fprintf(out, "%s.%09u", when, (unsigned)(ns % 1000000000));
-}
-
 static void print_head(const struct trace_file *f)
 {
-	printf("# %s: %s, process %" PRIu64 ", ", f->path, f->program, f->session.pid);
-	print_date(stdout, f->session.begin.realtime_ns);
-	putchar('\n');
+	uint64_t begin = f->session.begin.realtime_ns;
+
+	printf("# %s: %s, process %" PRIu64 ", %s.%09u\n", f->path, f->program, f->session.pid,
+	       date(begin).text, (unsigned)(begin % 1000000000));
 }
 
 static void print_event(const struct trace *t, const struct trace_event *e)
 {
-	const char *at = e->payload;
-	struct trace_value v;
-
 	trace_print_seconds(stdout, since_begin(t, e));
 	printf(" cpu %u", e->cpu);
 	if (t->file_count > 1)
 		printf(" pid %" PRIu64, e->file->session.pid);
 	printf(" tid %u %s", e->tid, e->point->name);
-	for (unsigned i = 0; i < e->point->field_count; i++) {
-		const struct trace_field *f = &e->point->fields[i];
-
-		if (!trace_take(f, &at, trace_end(e), &v))
-			break;
-		printf(" %s=", f->name);
-		trace_print_value(stdout, f, &v, TRACE_AS_TEXT);
+	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
+		printf(" %s=", c.field->name);
+		trace_print_value(stdout, c.field, &c.value, TRACE_AS_TEXT);
 	}
 	if (e->flags & NEAR__TRACE_CUT)
 		fputs("...", stdout);
@@ -71,15 +54,13 @@ static void print_event(const struct trace *t, const struct trace_event *e)
 int trace_show(struct trace *t)
 {
 	struct trace_event e;
-	struct trace_loss loss;
 
 	for (unsigned i = 0; i < t->file_count; i++)
 		print_head(&t->files[i]);
 	while (!trace_must_stop(stdout) && trace_next(t, &e))
 		print_event(t, &e);
-	loss = trace_total_loss(t);
-	trace_print_loss(stdout, &loss, "# ", false);
-	return trace_interrupted();
+	trace_print_losses(stdout, t, "# ", false);
+	return child_report_interrupt("trace");
 }
 
 /* ---- CSV ---- */
@@ -92,27 +73,20 @@ struct columns {
 
 static void add_column(struct columns *c, const char *name)
 {
-	const char **grown;
-
 	for (unsigned i = 0; i < c->count; i++)
 		if (strcmp(c->names[i], name) == 0)
 			return;
-	grown = realloc(c->names, (c->count + 1) * sizeof(*grown));
-	if (!grown)
-		return;
-	c->names = grown;
-	c->names[c->count++] = name;
+	APPEND(c->names, c->count, name);
 }
 
 static void find_columns(struct columns *c, const struct trace *t)
 {
-	for (unsigned i = 0; i < t->file_count; i++)
-		for (unsigned id = 0; id < 65536; id++) {
-			const struct trace_point *p = t->files[i].points[id];
+	for (unsigned i = 0; i < t->point_count; i++) {
+		const struct trace_point *p = t->points[i];
 
-			for (unsigned k = 0; p && p->selected && k < p->field_count; k++)
-				add_column(c, p->fields[k].name);
-		}
+		for (unsigned k = 0; p->selected && k < p->field_count; k++)
+			add_column(c, p->fields[k].name);
+	}
 }
 
 static void print_cell(FILE *out, const struct trace_field *f, const struct trace_value *v)
@@ -133,20 +107,13 @@ static void print_cell(FILE *out, const struct trace_field *f, const struct trac
 static void print_row(FILE *out, const struct columns *c, const struct trace *t,
 		      const struct trace_event *e)
 {
-	const struct trace_point *p = e->point;
-
 	trace_print_seconds(out, since_begin(t, e));
-	fprintf(out, ",%u,%" PRIu64 ",%u,%s", e->cpu, e->file->session.pid, e->tid, p->name);
+	fprintf(out, ",%u,%" PRIu64 ",%u,%s", e->cpu, e->file->session.pid, e->tid, e->point->name);
 	for (unsigned i = 0; i < c->count; i++) {
-		const char *at = e->payload;
-		struct trace_value v;
-
 		putc_unlocked(',', out);
-		for (unsigned k = 0; k < p->field_count; k++)
-			if (!trace_take(&p->fields[k], &at, trace_end(e), &v)) {
-				break;
-			} else if (strcmp(p->fields[k].name, c->names[i]) == 0) {
-				print_cell(out, &p->fields[k], &v);
+		for (struct trace_cursor f = trace_fields(e); trace_next_field(&f);)
+			if (strcmp(f.field->name, c->names[i]) == 0) {
+				print_cell(out, f.field, &f.value);
 				break;
 			}
 	}
@@ -156,9 +123,9 @@ static void print_row(FILE *out, const struct columns *c, const struct trace *t,
 int trace_csv(struct trace *t, const char *path)
 {
 	struct columns c = {0};
-	struct trace_output o;
+	struct output o;
 	struct trace_event e;
-	int code = trace_output_open(&o, path);
+	int code = output_open(&o, "trace", path);
 
 	if (!code) {
 		find_columns(&c, t);
@@ -169,10 +136,10 @@ int trace_csv(struct trace *t, const char *path)
 		putc_unlocked('\n', o.file);
 		while (!trace_must_stop(o.file) && trace_next(t, &e))
 			print_row(o.file, &c, t, &e);
-		code = trace_interrupted();
+		code = child_report_interrupt("trace");
 	}
 	free(c.names);
-	return trace_output_close(&o, code);
+	return output_close(&o, code);
 }
 
 /* ---- Chrome's JSON ---- */
@@ -184,32 +151,25 @@ static void print_us(FILE *out, uint64_t ns)
 
 static void print_chrome(FILE *out, const struct trace *t, const struct trace_event *e)
 {
-	const char *at = e->payload;
-	struct trace_value v;
-
 	fprintf(out, ",\n{\"name\":\"%s\",\"ph\":\"i\",\"s\":\"t\",\"ts\":", e->point->name);
 	print_us(out, since_begin(t, e));
 	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u,\"args\":{\"cpu\":%u", e->file->session.pid,
 		e->tid, e->cpu);
-	for (unsigned i = 0; i < e->point->field_count; i++) {
-		const struct trace_field *f = &e->point->fields[i];
-
-		if (!trace_take(f, &at, trace_end(e), &v))
-			break;
-		fprintf(out, ",\"%s%s\":", prefix_of(f->name), f->name);
-		trace_print_value(out, f, &v, TRACE_AS_JSON);
+	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
+		fprintf(out, ",\"%s%s\":", prefix_of(c.field->name), c.field->name);
+		trace_print_value(out, c.field, &c.value, TRACE_AS_JSON);
 	}
 	fputs("}}", out);
 }
 
 int trace_chrome(struct trace *t, const char *path)
 {
-	struct trace_output o;
+	struct output o;
 	struct trace_event e;
-	int code = trace_output_open(&o, path);
+	int code = output_open(&o, "trace", path);
 
 	if (code)
-		return trace_output_close(&o, code);
+		return output_close(&o, code);
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", o.file);
 	for (unsigned i = 0; i < t->file_count; i++)
 		fprintf(o.file,
@@ -219,5 +179,5 @@ int trace_chrome(struct trace *t, const char *path)
 	while (!trace_must_stop(o.file) && trace_next(t, &e))
 		print_chrome(o.file, t, &e);
 	fputs("\n]}\n", o.file);
-	return trace_output_close(&o, trace_interrupted());
+	return output_close(&o, child_report_interrupt("trace"));
 }

@@ -7,25 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tool.h"
+#include "common/memory.h"
 
 #define ENTRIES 65536u
 #define PROBES 16u
 #define MOST_EXACT (UINT64_C(4) << 20) /* latencies that are kept */
 
-/* Begun and not ended, by key. Of more than ENTRIES or so the earlier ones are forgotten. */
+/* An event whose other one has not come yet. If there are more than the table can hold, earlier
+ * ones are forgotten. */
 struct begun {
 	uint64_t key, ns;
 	bool used;
 };
 
 struct latency {
-	char *first, *last; /* the names of the events */
-	const char *field;  /* that begin and end have in common; NULL: the thread */
+	char *first;       /* the name of the first event, allocated, */
+	const char *last;  /* and of the last one, behind it */
+	const char *field; /* that begin and end have in common; NULL: the thread */
 	struct begun *open;
 	struct near_histogram histogram; /* of all, for the bars */
 	uint64_t *exact;                 /* of the first MOST_EXACT */
-	uint64_t room, count, sum;
+	uint64_t kept, count, sum;       /* kept: of those */
 	uint64_t unmatched;
 };
 
@@ -35,7 +37,7 @@ static uint64_t mix(uint64_t key)
 	return key ^ key >> 29;
 }
 
-static uint64_t hash(const struct trace_value *v, size_t size)
+static uint64_t value_hash(const struct trace_value *v, size_t size)
 {
 	uint64_t sum = size;
 
@@ -47,25 +49,19 @@ static uint64_t hash(const struct trace_value *v, size_t size)
 /* False: the event does not have the field. */
 static bool key_of(const struct latency *l, const struct trace_event *e, uint64_t *key)
 {
-	const char *at = e->payload;
-	struct trace_value v;
-
 	*key = mix(e->file->session.pid) + (l->field ? 0 : e->tid);
-	for (unsigned i = 0; l->field && i < e->point->field_count; i++) {
-		const struct trace_field *f = &e->point->fields[i];
-
-		if (!trace_take(f, &at, trace_end(e), &v))
-			return false;
-		if (strcmp(f->name, l->field) == 0) {
-			*key += hash(&v, (size_t)v.count * f->size);
+	if (!l->field)
+		return true;
+	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);)
+		if (strcmp(c.field->name, l->field) == 0) {
+			*key += value_hash(&c.value, (size_t)c.value.count * c.field->size);
 			return true;
 		}
-	}
-	return !l->field;
+	return false;
 }
 
 /* The entry of the key, or a free one, or NULL. */
-static struct begun *find(struct latency *l, uint64_t key, bool may_add)
+static struct begun *begun_find(struct latency *l, uint64_t key, bool may_add)
 {
 	struct begun *chosen = NULL;
 
@@ -80,27 +76,16 @@ static struct begun *find(struct latency *l, uint64_t key, bool may_add)
 	return chosen;
 }
 
-/* Without memory they are those of the histogram. */
 static void record(struct latency *l, uint64_t ns)
 {
-	uint64_t room = l->room ? 2 * l->room : 1024;
-	uint64_t *grown;
-
 	near_histogram_record(&l->histogram, ns);
-	if (l->count == l->room && room <= MOST_EXACT) {
-		grown = realloc(l->exact, room * sizeof(*grown));
-		if (grown) {
-			l->exact = grown;
-			l->room = room;
-		}
-	}
-	if (l->count < l->room)
-		l->exact[l->count] = ns;
+	if (l->kept < MOST_EXACT)
+		APPEND(l->exact, l->kept, ns);
 	l->sum += ns;
 	l->count++;
 }
 
-static void take(struct latency *l, const struct trace_event *e)
+static void latency_take(struct latency *l, const struct trace_event *e)
 {
 	bool is_first = strcmp(e->point->name, l->first) == 0;
 	bool is_last = strcmp(e->point->name, l->last) == 0;
@@ -109,7 +94,7 @@ static void take(struct latency *l, const struct trace_event *e)
 
 	if ((!is_first && !is_last) || !key_of(l, e, &key))
 		return;
-	b = find(l, key, false);
+	b = begun_find(l, key, false);
 	if (is_last && b) {
 		record(l, e->ns - b->ns);
 		b->used = false;
@@ -117,19 +102,19 @@ static void take(struct latency *l, const struct trace_event *e)
 		l->unmatched++;
 	}
 	if (is_first) {
-		b = find(l, key, true);
+		b = begun_find(l, key, true);
 		l->unmatched += b->used;
 		*b = (struct begun){key, e->ns, true};
 	}
 }
 
 /* A bar for each power of two. */
-static void print_bars(const struct near_snapshot *s)
+static void print_bars(const struct near_histogram_snapshot *s)
 {
 	uint64_t counts[65] = {0}, most = 1;
 
 	for (unsigned i = 0; i < s->buckets; i++) {
-		uint64_t low = near_snapshot_bucket(s, i).low;
+		uint64_t low = near_histogram_snapshot_bucket(s, i).low;
 
 		counts[low ? 64 - __builtin_clzll(low) : 0] += s->counts[i];
 	}
@@ -159,15 +144,15 @@ static uint64_t rank(const struct latency *l, double percent)
 	return l->exact[n ? n - 1 : 0];
 }
 
-/* As the page has them; those of a histogram are marked. */
-static void print_figures(struct latency *l, const struct near_snapshot *s)
+/* As the page shows them. Figures of a histogram are marked. */
+static void print_figures(struct latency *l, const struct near_histogram_snapshot *s)
 {
 	static const double percents[] = {50, 90, 99, 99.9};
-	bool is_exact = l->count && l->count <= l->room;
+	bool is_exact = l->count && l->count == l->kept;
 	char line[400];
 
 	if (!is_exact) {
-		near_snapshot_text(s, line, sizeof(line));
+		near_histogram_snapshot_text(s, line, sizeof(line));
 		printf("%s%s\n", line, l->count ? "  (to 2 %: too many to be kept)" : "");
 		return;
 	}
@@ -179,20 +164,19 @@ static void print_figures(struct latency *l, const struct near_snapshot *s)
 	printf("  max %" PRIu64 "\n", l->exact[l->count - 1]);
 }
 
-static int print_latency(struct latency *l)
+static void print_latency(struct latency *l)
 {
-	struct near_snapshot s;
+	struct near_histogram_snapshot s;
 
 	for (unsigned i = 0; i < ENTRIES; i++)
 		l->unmatched += l->open[i].used;
 	if (near_histogram_read(&l->histogram, &s))
-		return failure("trace", "not enough memory");
+		out_of_memory();
 	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n", l->first, l->last,
 	       l->field ? l->field : "thread", l->unmatched);
 	print_figures(l, &s);
 	print_bars(&s);
-	near_snapshot_free(&s);
-	return EXIT_DONE;
+	near_histogram_snapshot_free(&s);
 }
 
 static int by_name(const void *a, const void *b)
@@ -216,20 +200,14 @@ static int by_index(const void *a, const void *b)
 }
 
 /* Tracepoints with the same name, such as those of several processes, are one. */
-static int print_counts(const struct trace *t)
+static void print_counts(const struct trace *t)
 {
-	struct trace_point **all = calloc(t->points + 1, sizeof(*all));
+	struct trace_point **all = allocate_zeros(t->point_count, sizeof(*all));
 	unsigned n = 0, names = 0;
 
-	if (!all)
-		return failure("trace", "not enough memory");
-	for (unsigned i = 0; i < t->file_count; i++)
-		for (unsigned id = 0; id < 65536; id++) {
-			struct trace_point *p = t->files[i].points[id];
-
-			if (p && p->selected && (p->count || !p->unknown))
-				all[n++] = p;
-		}
+	for (unsigned i = 0; i < t->point_count; i++)
+		if (t->points[i]->selected && (t->points[i]->count || !t->points[i]->unknown))
+			all[n++] = t->points[i];
 	qsort(all, n, sizeof(*all), by_name);
 	for (unsigned i = 0; i < n; i++)
 		if (names && strcmp(all[names - 1]->name, all[i]->name) == 0)
@@ -240,7 +218,6 @@ static int print_counts(const struct trace *t)
 	for (unsigned i = 0; i < names; i++)
 		printf("%14" PRIu64 "  %s\n", all[i]->count, all[i]->name);
 	free(all);
-	return EXIT_DONE;
 }
 
 static bool has_field(const struct trace_point *p, const char *field)
@@ -255,55 +232,43 @@ static int check_name(const struct trace *t, const char *name, const char *field
 {
 	bool found = false;
 
-	for (unsigned i = 0; i < t->file_count; i++)
-		for (unsigned id = 0; id < 65536; id++) {
-			const struct trace_point *p = t->files[i].points[id];
-
-			if (!p || strcmp(p->name, name) != 0)
-				continue;
-			found = true;
-			if (has_field(p, field))
-				return EXIT_DONE;
-		}
+	for (unsigned i = 0; i < t->point_count; i++) {
+		if (strcmp(t->points[i]->name, name) != 0)
+			continue;
+		found = true;
+		if (has_field(t->points[i], field))
+			return EXIT_DONE;
+	}
 	return found ? failure("trace", "'%s' has no field '%s'", name, field)
 		     : failure("trace", "there is no tracepoint '%s'", name);
 }
 
-int trace_check_pair(const struct trace *t, const char *pair, const char *field)
+int trace_check_pair(const struct trace *t, const char *pair, const char *field, char **first)
 {
-	char *first = strdup(pair), *comma = first ? strchr(first, ',') : NULL;
+	size_t n = strcspn(pair, ",");
 	int code;
 
-	if (!comma || comma == first || !comma[1]) {
-		code = usage_error("trace", "--between takes two names: FIRST,LAST");
-	} else {
-		*comma = 0;
-		code = check_name(t, first, field);
-		code = code ? code : check_name(t, comma + 1, field);
-	}
-	free(first);
-	return code;
+	if (!n || !pair[n] || !pair[n + 1])
+		return usage_error("trace", "--between takes two names: FIRST,LAST");
+	*first = copy_text(pair);
+	(*first)[n] = 0;
+	code = check_name(t, *first, field);
+	return code ? code : check_name(t, *first + n + 1, field);
 }
 
 static int begin_latency(struct latency *l, const struct trace *t, const char *pair,
 			 const char *field)
 {
-	int code = trace_check_pair(t, pair, field);
+	int code = trace_check_pair(t, pair, field, &l->first);
 
 	if (code)
 		return code;
-	l->first = strdup(pair);
-	if (!l->first)
-		return failure("trace", "not enough memory");
-	l->last = strchr(l->first, ',') + 1;
-	l->first[l->last - l->first - 1] = 0;
+	l->last = l->first + strlen(l->first) + 1;
 	l->field = field;
-	l->open = calloc(ENTRIES, sizeof(*l->open));
-	if (l->open && near_histogram_init(&l->histogram, NULL) == 0)
-		return EXIT_DONE;
-	free(l->open);
-	l->open = NULL;
-	return failure("trace", "not enough memory");
+	if (near_histogram_init(&l->histogram, NULL))
+		out_of_memory();
+	l->open = allocate_zeros(ENTRIES, sizeof(*l->open));
+	return EXIT_DONE;
 }
 
 int trace_stat(struct trace *t, const char *pair, const char *key)
@@ -317,15 +282,16 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 		first = events++ ? first : e.ns;
 		last = e.ns;
 		if (l.open)
-			take(&l, &e);
+			latency_take(&l, &e);
 	}
-	code = code ? code : trace_interrupted();
+	code = code ? code : child_report_interrupt("trace");
 	if (!code) {
 		printf("%14" PRIu64 "  events in ", events);
 		trace_print_seconds(stdout, last - first);
 		puts(" s");
-		code = print_counts(t);
-		code = !code && l.open ? print_latency(&l) : code;
+		print_counts(t);
+		if (l.open)
+			print_latency(&l);
 	}
 	if (l.open)
 		near_histogram_destroy(&l.histogram);

@@ -11,7 +11,7 @@ const cpu = new Int32Array(count), cid = new Int32Array(count), node = new Int32
 const MOST_LEVELS = 4;
 let every = []; /* lane */
 
-/* As ids/html.c has encoded them. */
+/* As ids/ids_html.c has encoded them. */
 function decode() {
 	const bytes = atob(element('spans').textContent);
 	let at = 0;

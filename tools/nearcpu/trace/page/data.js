@@ -37,7 +37,7 @@ function from_base64(text) {
 	return result;
 }
 
-/* As trace/html.c has encoded them. */
+/* As trace/trace_html.c has encoded them. */
 function decode_events() {
 	const known = new Map();
 	let at = 0, now = 0;
