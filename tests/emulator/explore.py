@@ -187,14 +187,18 @@ class Case:
             self.scenario.kernel.move(self.task_a.active(), place)
 
     def all_of_b(self, place):
-        """Runs B on another place than where it waits, after a context switch. One that
-        waits for A stays there, unless it finds that it need not."""
+        """Runs B on another place than where it waits, after a context switch. Only an operation
+        that is meant to wait may wait for A, which is in a sequence and so holds no lock."""
+        self.b_until_it_waits(place)
+        if not self.b.flags & WAITS:
+            self.scenario.finish(self.task_b)
+
+    def b_until_it_waits(self, place):
+        """The same where A may hold a lock: B then stays at it, unless it finds that it need not
+        wait."""
         self.scenario.switch(self.task_b, place)
         self.start_b()
-        if self.b.flags & WAITS:
-            self.scenario.run(self.task_b)
-        else:
-            self.scenario.finish(self.task_b)
+        self.scenario.run(self.task_b)
 
     def finish(self):
         """Both go on to their ends, A first."""

@@ -129,9 +129,7 @@ def moved(case):
             return False
         case.preempt_a(case.scenario.elsewhere)
         if case.stop_a(case.explorer.at_commit()):
-            case.scenario.switch(case.task_b, case.scenario.here)
-            case.start_b()
-            case.scenario.run(case.task_b)
+            case.b_until_it_waits(case.scenario.here)
         case.finish()
         case.check("moved")
         return True
@@ -146,7 +144,7 @@ def between(case):
         if not case.stop_a(case.explorer.outside(n)):
             return False
         case.preempt_a()
-        case.all_of_b(case.scenario.here)
+        case.b_until_it_waits(case.scenario.here)
         case.finish()
         case.check("between")
         return True

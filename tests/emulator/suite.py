@@ -156,6 +156,7 @@ class Suite:
     def play_stragglers(self, pairs):
         """A boundary that only a special interleaving leads to, such as the branch behind a gate
         that was just closed: A is aborted there when it reaches it."""
+        self._playing = pairs
         for mode in (BY_CID, BY_NODE):
             for setup in (FALLBACK, OPEN, EMPTY, KILLED):
                 self.explorer.harassed = self.explorer.uncovered()
