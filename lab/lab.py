@@ -43,8 +43,9 @@ def options(arguments):
         f"{kernel_build.MINUTES} minutes on two CPUs. Exit status: 0 all green, 1 not, "
         "2 wrong usage, "
         "3 all green that ran, but the archive is being updated and lacks a kernel.")
-    parser.add_argument("what", nargs="?", choices=("list", "quick"),
-                        help="list: like --list; quick: like --quick")
+    parser.add_argument("what", nargs="?", choices=("list", "quick", "fetch"),
+                        help="list: like --list; quick: like --quick; fetch: kernels and QEMU, "
+                        "for a run without network")
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
                         help="an architecture, kernel, machine or test; may be repeated")
     parser.add_argument("--quick", action="store_true",
@@ -203,6 +204,9 @@ def work(selected):
     except plan.Unknown as problem:
         print(f"lab: {problem}", file=sys.stderr)
         return 2
+    if selected.what == "fetch":
+        laboratory.fetch()
+        return 3 if laboratory.missing else 0
     report = laboratory.run()
     page = laboratory.output / "report.md"
     page.write_text(report.markdown(), encoding="utf-8")

@@ -131,7 +131,11 @@ cmd_lab() {
 		stress "$minutes"
 		;;
 	*)
-		[[ " $* " =~ \ (list|--list|-h|--help)\  ]] || ensure_packages matrix
+		if [[ " $* " =~ \ fetch\  ]]; then
+			command -v python3 >/dev/null || ensure_packages test
+		elif [[ ! " $* " =~ \ (list|--list|-h|--help)\  ]]; then
+			ensure_packages matrix
+		fi
 		cd "$CALLER" || exit
 		exec python3 "$ROOT/lab/lab.py" "$@"
 		;;

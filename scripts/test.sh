@@ -5,13 +5,13 @@
 # ./dev test is the first: that this tree works on this machine, each subject once. The rest is the
 # matrix, ./dev test --matrix: other modes, compilers, sanitizers, CPUs and C libraries, models,
 # mutants. A test that is too expensive for each run has a label third_<k> or sixth_<k> and runs in
-# one turn of three or six: cmake/NearTests.cmake. Some modes run in every second turn. The number
-# of commits selects the turn, so that one commit always runs the same tests, and continuous
-# integration reaches all of them in six commits.
+# one turn of three or six: cmake/NearTests.cmake. Some modes run in one or two of four turns, of
+# which each has about as much to do. The number of commits selects the turn, so that one commit
+# always runs the same tests, and continuous integration reaches all of them in twelve commits.
 
 # Labels of the tests of the preset dev that are left to the matrix: BEHIND below.
 BEHIND='matrix|own_area|slot_cpu|valgrind|mutant|third_.|sixth_.'
-# mode ; preset ; labels of its tests, and labels left out, of ctest ; its turn of how many ;
+# mode ; preset ; labels of its tests, and labels left out, of ctest ; its turns, of how many ;
 #   seconds on two CPUs, about ; text
 # mode ; - ; command ; ; ; seconds ; text
 MATRIX=(
@@ -20,13 +20,13 @@ MATRIX=(
 	"clang;clang;;valgrind|headers|consumer|once;;130;clang: plain, and the other modes in turn"
 	"asan;asan;;headers|once;;190;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
 	"tsan;tsan;;headers|once;;110;clang with ThreadSanitizer"
-	"valgrind;dev;valgrind;;0/2;60;memcheck, which has no rseq"
+	"valgrind;dev;valgrind;;0/4;60;memcheck, which has no rseq"
 	"aarch64;aarch64;;;0/2;80;cross build, static, run by qemu-user"
 	"riscv64;riscv64;;;1/2;60;cross build, static, run by qemu-user"
-	"musl;musl;;headers|once;;120;musl-gcc"
-	"generic;generic;plain;storm|once;1/2;60;as on a CPU for which no sequences are known"
-	"i686;i686;qemu;storm|once;0/2;40;as a program of 32 bits"
-	"time64;i686-time64;qemu;storm|once;1/2;40;the same with a time_t of 64 bits"
+	"musl;musl;;headers|once;1,2/4;120;musl-gcc"
+	"generic;generic;plain;storm|once;3/4;60;as on a CPU for which no sequences are known"
+	"i686;i686;qemu;storm|once;0/4;40;as a program of 32 bits"
+	"time64;i686-time64;qemu;storm|once;3/4;40;the same with a time_t of 64 bits"
 	"models;-;models;;;80;the protocols, model-checked; broken variants must be caught"
 	"lint;-;tests/lint/lint.sh --light;;;15;formatting and the house rules"
 )
@@ -220,9 +220,12 @@ list_modes() {
 	for entry in "${MATRIX[@]}"; do
 		IFS=';' read -r mode _ _ _ turns seconds text <<<"$entry"
 		printf '%-10s %3d s  %s%s\n' "$mode" "$(seconds_of "$mode" "$seconds")" "$text" \
-			"${turns:+ (in every second turn)}"
+			"${turns:+ (turn ${turns/\// of })}"
 	done
 }
+
+# its_turn TURNS: 1,2/4 is turns 1 and 2 of four, nothing each turn.
+its_turn() { [[ -z $1 || $turn = all || ,${1%/*}, = *",$((turn % ${1#*/})),"* ]]; }
 
 # select_modes MODE...: sets entries to their lines, without those whose turn it is not.
 select_modes() {
@@ -230,11 +233,11 @@ select_modes() {
 	for entry in "${MATRIX[@]}"; do
 		IFS=';' read -r mode _ _ _ turns seconds _ <<<"$entry"
 		[[ " $* " = *" $mode "* ]] || continue
-		if [[ -n $named || -z $turns || $turn = all ]] || ((turn % 2 == ${turns%/2})); then
+		if [[ -n $named ]] || its_turn "$turns"; then
 			entries+=("$entry")
 			later=$((later + $(seconds_of "$mode" "$seconds")))
 		else
-			say "== $mode: in the next turn"
+			say "== $mode: in another turn"
 		fi
 	done
 }

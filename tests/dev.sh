@@ -149,8 +149,10 @@ runs "gcc-main.xml -L ^(matrix|.*)\\$ -LE ^(valgrind|" --matrix
 grep -q "machine-main.xml" "$dir/calls" || wrong "the matrix lacks the first tier"
 runs "gcc-main" --matrix --but machine --but musl --turn 1
 ! grep -qE "(musl|machine)-main.xml" "$dir/calls" || wrong "--but leaves nothing out"
-grep -qx '== aarch64: in the next turn' "$dir/out" || wrong "aarch64 has each turn"
+grep -qx '== aarch64: in another turn' "$dir/out" || wrong "aarch64 has each turn"
 grep -q 'build/riscv64' "$dir/calls" || wrong "riscv64 has no turn"
+runs "generic-main" --matrix --but machine --turn 3
+! grep -q "musl-main.xml" "$dir/calls" || wrong "musl has each turn"
 
 # The last lines name each failed test, what it printed, and the command that repeats it.
 # shellcheck disable=SC2016 # of the stub
