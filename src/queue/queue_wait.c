@@ -132,9 +132,9 @@ static int wait_for_room(struct near_queue *q, struct ring *r, const struct near
 static int queue_put(struct near_queue *q, void *element, const struct near__timeout *t)
 {
 	struct ring *full, *slept_for = NULL;
-	int r, ended = 0;
+	int r = near__queue_put(q, element, &full), ended = 0;
 
-	if (TRY_AGAIN(r, near__queue_put(q, element, &full)))
+	if (r != -EAGAIN || TRY_AGAIN(r, near__queue_put(q, element, &full)))
 		return r;
 	for (;;) {
 		r = near__queue_put(q, element, &full);
