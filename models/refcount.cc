@@ -209,16 +209,15 @@ failed:
 
 	void kill()
 	{
-		int total;
-
 		lock.lock($);
 		killed = true;
 		mode($).store(KILLED, release);
 		if (on("BIAS_FIRST"))
 			add_exact(-BIAS - 1);
-		total = close_copies();
+		add_exact(close_copies());
 		lock.unlock($);
-		add_exact(on("BIAS_FIRST") ? total : total - BIAS - 1);
+		if (!on("BIAS_FIRST"))
+			add_exact(-BIAS - 1);
 	}
 
 	void revive()

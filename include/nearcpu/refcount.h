@@ -6,8 +6,8 @@
  * count; when that reaches zero the release callback runs, once.
  *
  * Cost:      get and put about 1 ns each, no atomic instruction; after kill one atomic instruction.
- *            kill makes one membarrier and revive another: they interrupt all CPUs that run this
- *            process.
+ *            kill makes one membarrier, for as many counts as it is given, and revive another:
+ *            they interrupt all CPUs that run this process.
  * Memory:    16 bytes per slot in use, and the handle.
  * Safety:    any thread. get, put, try_get: signal handlers too. Fork: the child has its own count.
  *            errno is left alone.
@@ -95,6 +95,10 @@ NEAR_INLINE void near_refcount_put(struct near_refcount *r)
 /* Drops the initial reference and makes the count exact. Returns when no get or put goes to a slot
  * any more. The release callback runs here if this was the last reference. */
 NEAR_API void near_refcount_kill(struct near_refcount *r);
+
+/* The same for n counts, none of them twice, by one membarrier. Callbacks run when all are exact,
+ * in the order of `refs`, which they may not change. */
+NEAR_API void near_refcount_kill_many(struct near_refcount *const *refs, size_t n);
 
 /* Takes a killed count into service again, with a new initial reference: after the release
  * callback has returned, or while the caller holds a reference. */

@@ -135,11 +135,16 @@ static inline bool near__gated_open_local(void *counts, bool (*may_open)(const v
 	return state == NEAR__OPEN;
 }
 
-/* With the lock: closes all gates and fences. When it returns, no sequence changes a count. */
-static inline void near__gated_close(void *counts)
+/* With the lock: closes all gates. After the next fence no sequence changes a count. */
+static inline void near__gated_shut(void *counts)
 {
 	for (unsigned s = 0; near_percpu_next(counts, &s); s++)
 		near__gate_close(&near__gated_count(counts, s)->gate);
+}
+
+static inline void near__gated_close(void *counts)
+{
+	near__gated_shut(counts);
 	near__fence();
 }
 

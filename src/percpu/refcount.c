@@ -143,14 +143,14 @@ void near__refcount_put_slow(struct near_refcount *r)
 		add_exact(r, -1);
 }
 
-/* Closes every copy and returns the sum of what they hold. After the fence no sequence changes a
- * copy; a fallback word is taken and closed in one exchange. A copy that was never opened
- * stays so: the thread that opens it takes the lock and finds the mode changed. */
-static int64_t close_copies(struct near_refcount *r)
+/* Moves what the copies hold to `exact`, which the bias still keeps from zero. The gates were shut,
+ * and after the fence no sequence changes a copy; a fallback word is taken and closed in one
+ * exchange. A copy that was never opened stays so: the thread that opens it takes the lock and
+ * finds the mode changed. */
+static void collect_copies(struct near_refcount *r)
 {
 	int64_t total = 0;
 
-	near__gated_close(r->p);
 	for (unsigned s = 0; near_percpu_next(r->p, &s); s++) {
 		struct near__gated_count *c = near__gated_count(r->p, s);
 
@@ -164,7 +164,7 @@ static int64_t close_copies(struct near_refcount *r)
 			c->count = 0;
 		}
 	}
-	return total;
+	__atomic_fetch_add(&r->exact, total, __ATOMIC_ACQ_REL);
 }
 
 /* Without the lock: a handler of SIGABRT may fork. */
@@ -174,18 +174,28 @@ __attribute__((noreturn, cold)) static void refcount_stop(const char *what)
 	near__die(what);
 }
 
+void near_refcount_kill_many(struct near_refcount *const *refs, size_t n)
+{
+	near__gates_lock();
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i]->mode != PER_CPU)
+			refcount_stop("near_refcount_kill: already killed");
+		__atomic_store_n(&refs[i]->mode, KILLED, __ATOMIC_RELEASE);
+		near__gated_shut(refs[i]->p);
+	}
+	if (n)
+		near__fence();
+	for (size_t i = 0; i < n; i++)
+		collect_copies(refs[i]);
+	near__gates_unlock();
+	/* From here on `exact` is the count. */
+	for (size_t i = 0; i < n; i++)
+		add_exact(refs[i], -BIAS - 1);
+}
+
 void near_refcount_kill(struct near_refcount *r)
 {
-	int64_t total;
-
-	near__gates_lock();
-	if (r->mode != PER_CPU)
-		refcount_stop("near_refcount_kill: already killed");
-	__atomic_store_n(&r->mode, KILLED, __ATOMIC_RELEASE);
-	total = close_copies(r);
-	near__gates_unlock();
-	/* Until here the bias kept `exact` from zero; from here on it is the count. */
-	add_exact(r, total - BIAS - 1);
+	near_refcount_kill_many(&r, 1);
 }
 
 /* The counts were cleared by kill; a fresh slot of one that was never opened needs nothing. */

@@ -129,6 +129,36 @@ static void killing_interrupts_once_and_reviving_once(void **state)
 	near_refcount_kill(&r);
 }
 
+static void many_are_killed_by_one_interrupt(void **state)
+{
+	struct near_refcount many[5], *refs[LENGTH(many)];
+
+	for (unsigned i = 0; i < LENGTH(many); i++) {
+		refs[i] = &many[i];
+		assert_int_equal(near_refcount_init(refs[i], note), 0);
+		for (unsigned n = 0; n < i * SLOTS_CPUS; n++) {
+			slots_enter(n % SLOTS_CPUS);
+			near_refcount_get(refs[i]);
+		}
+	}
+	near_refcount_put(refs[1]);
+	assert_int_equal(fences_made(), 0);
+	near_refcount_kill_many(refs, 0);
+	assert_int_equal(fences_made(), 0);
+	KEEPS_ERRNO(near_refcount_kill_many(refs, LENGTH(refs)));
+	assert_int_equal(fences_made(), 1);
+	assert_int_equal(released, 1); /* the first, to which nobody else has a reference */
+	assert_ptr_equal(released_ref, &many[0]);
+	for (unsigned i = 0; i < LENGTH(many); i++) {
+		for (unsigned n = i * SLOTS_CPUS - (i == 1); i && n; n--)
+			near_refcount_put(refs[i]);
+		assert_true(near_refcount_is_zero(refs[i]));
+		near_refcount_destroy(refs[i]);
+	}
+	assert_int_equal(released, LENGTH(many));
+	near_refcount_kill(&r);
+}
+
 static void without_a_callback_nothing_is_called(void **state)
 {
 	near_refcount_destroy(&r);
@@ -273,7 +303,8 @@ static void misuse_stops_the_program(void **state)
 
 UNIT_MAIN_EACH(make_refcount, destroy_refcount, kill_drops_the_first_reference,
 	       the_last_put_releases, references_move_between_slots,
-	       killing_interrupts_once_and_reviving_once, without_a_callback_nothing_is_called,
-	       the_callback_may_free_the_object, a_killed_count_can_be_revived,
-	       reviving_with_references_held_keeps_them, a_new_slot_after_kill_is_exact,
-	       a_closer_elsewhere_does_not_block, misuse_stops_the_program)
+	       killing_interrupts_once_and_reviving_once, many_are_killed_by_one_interrupt,
+	       without_a_callback_nothing_is_called, the_callback_may_free_the_object,
+	       a_killed_count_can_be_revived, reviving_with_references_held_keeps_them,
+	       a_new_slot_after_kill_is_exact, a_closer_elsewhere_does_not_block,
+	       misuse_stops_the_program)
