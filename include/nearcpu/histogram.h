@@ -11,11 +11,11 @@
  * Memory:    (65 - precision) * 2^precision * 8 bytes at most per slot in use, by pages that are
  *            touched: 15 KiB with precision 5 (3 %) and values of 64 bits, 6 KiB with values up to
  *            2^30. The same once from the first reset on. A snapshot: twice the same from malloc.
- * Safety:    record: any thread, signal handlers. read, reset: any thread. Fork: the child has its
- *            own copy, except of a histogram in a region. errno is left alone. A process that is
- *            killed loses nothing that it recorded in a region; killed within a record, the value
- *            may be counted and be missing from an exact sum; killed within a reset, what that took
- *            is gone.
+ * Safety:    record, percentile: any thread, signal handlers. read, reset: any thread. Fork: the
+ *            child has its own copy, except of a histogram in a region. errno is left alone. A
+ *            process that is killed loses nothing that it recorded in a region; killed within a
+ *            record, the value may be counted and be missing from an exact sum; killed within a
+ *            reset, what that took is gone.
  * Order:     relaxed, as near_counter. A snapshot is not that of one moment: it contains some of
  *            the records during the call, and may have the count of one without its part of the
  *            exact sum. Over all resets both are exact.
@@ -145,7 +145,14 @@ NEAR_INLINE void near_histogram_record(struct near_histogram *h, uint64_t value)
 	near_histogram_record_n(h, value, 1);
 }
 
-/* ---- snapshots ---- */
+/* For the latencies of a load generator that waits for each answer before its next request: counts
+ * `value` and, as the requests that it did not make meanwhile would have had them, value -
+ * interval, value - 2 * interval and so on, down to the interval. An interval of 0: `value` alone.
+ * Costs an add for each bucket that it reaches. */
+NEAR_API void near_histogram_record_corrected(struct near_histogram *h, uint64_t value,
+					      uint64_t interval);
+
+/* ---- reading ---- */
 
 struct near_histogram_snapshot {
 	uint64_t count; /* the sum of `counts`, modulo 2^64 */
@@ -172,6 +179,12 @@ NEAR_API int near_histogram_read(const struct near_histogram *h, struct near_his
  * stays. Without memory nothing is reset. */
 NEAR_API int near_histogram_reset(struct near_histogram *h, struct near_histogram_snapshot *s);
 
+/* As near_histogram_snapshot_percentile of a read, without memory for a snapshot: 3.4 us with the
+ * default options where that takes 9.6 (AMD Milan), and 8 KiB of stack. While a reset runs, of some
+ * of the values. Any thread, signal handlers. */
+NEAR_API struct near_histogram_range near_histogram_percentile(const struct near_histogram *h,
+							       double percent);
+
 NEAR_API void near_histogram_snapshot_free(struct near_histogram_snapshot *s);
 
 /* Adds the counts of `from` to `to`. Returns 0; -EINVAL, and nothing is added: `from` has less
@@ -185,6 +198,16 @@ NEAR_API int near_histogram_snapshot_merge(struct near_histogram_snapshot *to,
  * empty snapshot: 0, 0. */
 NEAR_API struct near_histogram_range
 near_histogram_snapshot_percentile(const struct near_histogram_snapshot *s, double percent);
+
+/* Parts of all values, 0 to 1. */
+struct near_histogram_share {
+	double least, most;
+};
+
+/* The share of the values that are at most `value`: within least to most, which are equal if
+ * `value` is the `high` of a bucket. Of an empty snapshot: 1, 1. */
+NEAR_API struct near_histogram_share
+near_histogram_snapshot_share(const struct near_histogram_snapshot *s, uint64_t value);
 
 /* The buckets of the least and of the greatest value; of an empty snapshot: 0, 0. */
 NEAR_API struct near_histogram_range

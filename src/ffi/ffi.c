@@ -49,6 +49,7 @@ static const struct {
 	TYPE(histogram),
 	TYPE(histogram_options),
 	TYPE(histogram_range),
+	TYPE(histogram_share),
 	TYPE(histogram_snapshot),
 	TYPE(idspace),
 	TYPE(idspace_options),

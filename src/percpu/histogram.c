@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_histogram: creation, slow path, and how buckets are read and reset. */
-#include <nearcpu/histogram.h>
+#include "percpu/histogram.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +29,14 @@ static int histogram_configure(struct near_histogram *h, const struct near_histo
 	h->max = near_histogram_snapshot_bucket(&all, h->buckets - 1).high;
 	h->buckets += h->max < UINT64_MAX;
 	return 0;
+}
+
+static struct near_histogram_snapshot histogram_shape(const struct near_histogram *h)
+{
+	return (struct near_histogram_snapshot){.max = h->max,
+						.precision = h->precision,
+						.buckets = h->buckets,
+						.has_exact_sum = h->exact_sum};
 }
 
 /* Words of a copy: the buckets and the sum. */
@@ -143,6 +151,20 @@ static void add_slow(const struct near_histogram *h, uint64_t word, uint64_t n)
 		near__region_add_slow(&h->region, h->bases + word, (int64_t)n);
 }
 
+/* Not inline: one sequence for all that use it. */
+static __attribute__((noinline)) void word_add(const struct near_histogram *h, uint64_t word,
+					       uint64_t n)
+{
+	if (!try_add(h, word, n))
+		add_slow(h, word, n);
+}
+
+static uint64_t bucket_of(const struct near_histogram *h, uint64_t value)
+{
+	return value > h->max ? h->buckets - 1
+			      : near__histogram_bucket(value, h->precision, h->linear);
+}
+
 /* Without an exact sum the sequence failed already, inline. With one: the thread may be preempted,
  * and its process killed, between the two adds; the value is then counted and not in the sum. */
 void near__histogram_record_slow(struct near_histogram *h, uint64_t bucket, uint64_t value,
@@ -152,8 +174,35 @@ void near__histogram_record_slow(struct near_histogram *h, uint64_t bucket, uint
 		bucket = h->buckets - 1;
 	if (!h->exact_sum || !try_add(h, bucket, n))
 		add_slow(h, bucket, n);
-	if (h->exact_sum && !try_add(h, h->buckets, value * n))
-		add_slow(h, h->buckets, value * n);
+	if (h->exact_sum)
+		word_add(h, h->buckets, value * n);
+}
+
+/* value + (value - interval) + ..., n of them, modulo 2^64. */
+static uint64_t sum_of_terms(uint64_t value, uint64_t interval, uint64_t n)
+{
+	uint64_t pairs = n % 2 ? n * ((n - 1) / 2) : n / 2 * (n - 1);
+
+	return n * value - pairs * interval;
+}
+
+/* All terms of a bucket at once: an outage of a second with an interval of a nanosecond is a
+ * billion terms in some thousand buckets. */
+void near_histogram_record_corrected(struct near_histogram *h, uint64_t value, uint64_t interval)
+{
+	const struct near_histogram_snapshot all = histogram_shape(h);
+	uint64_t left = interval && value >= interval ? value / interval : 1, n;
+
+	for (; left; left -= n, value -= n * interval) {
+		uint64_t bucket = bucket_of(h, value);
+		uint64_t low = near_histogram_snapshot_bucket(&all, (unsigned)bucket).low;
+
+		n = interval ? (value - low) / interval + 1 : 1;
+		n = n < left ? n : left;
+		word_add(h, bucket, n);
+		if (h->exact_sum)
+			word_add(h, h->buckets, sum_of_terms(value, interval, n));
+	}
 }
 
 /* ---- reading ---- */
@@ -197,16 +246,18 @@ static uint64_t move_base(const struct near_histogram *h, size_t word, int64_t b
 /* Each bucket, and the sum, is as exact as a near_counter. The bases are loaded first, by an
  * acquire: what a reset took away is then not missing from the sums. The first reset makes the
  * bases; the acquire of their address pairs with the release in make_bases. */
-static void read_words(const struct near_histogram *h, uint64_t *now, uint64_t *base, bool reset)
+static void read_words(const struct near_histogram *h, size_t first, size_t words, uint64_t *now,
+		       uint64_t *base, bool reset)
 {
 	const int64_t *bases = __atomic_load_n(&h->bases, __ATOMIC_ACQUIRE);
-	size_t words = words_of(h);
 
 	for (size_t i = 0; i < words; i++)
-		base[i] = bases ? (uint64_t)__atomic_load_n(&bases[i], __ATOMIC_ACQUIRE) : 0;
-	sum_words(h, now, 0, words);
+		base[i] = bases ? (uint64_t)__atomic_load_n(&bases[first + i], __ATOMIC_ACQUIRE)
+				: 0;
+	sum_words(h, now, first, words);
 	for (size_t i = 0; i < words; i++)
-		now[i] = reset ? move_base(h, i, (int64_t)base[i], now[i]) : now[i] - base[i];
+		now[i] = reset ? move_base(h, first + i, (int64_t)base[i], now[i])
+			       : now[i] - base[i];
 }
 
 /* The sum of the middles of what the buckets have, and how far it may be off. A bucket without an
@@ -244,14 +295,11 @@ static int histogram_take(const struct near_histogram *h, struct near_histogram_
 {
 	size_t words = words_of(h);
 
-	*s = (struct near_histogram_snapshot){.max = h->max,
-					      .precision = h->precision,
-					      .buckets = h->buckets,
-					      .has_exact_sum = h->exact_sum};
+	*s = histogram_shape(h);
 	s->counts = malloc(2 * words * sizeof(*s->counts));
 	if (!s->counts)
 		return -ENOMEM;
-	read_words(h, s->counts, s->counts + words, reset);
+	read_words(h, 0, words, s->counts, s->counts + words, reset);
 	for (unsigned i = 0; i < h->buckets; i++)
 		s->count += s->counts[i];
 	if (h->exact_sum)
@@ -273,4 +321,55 @@ int near_histogram_reset(struct near_histogram *h, struct near_histogram_snapsho
 	if (err)
 		memset(s, 0, sizeof(*s));
 	return err ? err : histogram_take(h, s, true);
+}
+
+/* ---- in place ---- */
+
+#define PART 64 /* buckets that are read together */
+#define PARTS ((65u << NEAR_HISTOGRAM_MAX_PRECISION) / PART + 1)
+
+struct part {
+	uint64_t counts[PART], bases[PART];
+	unsigned size;
+};
+
+/* Returns how many values the part has. */
+static uint64_t read_part(const struct near_histogram *h, unsigned number, struct part *p)
+{
+	unsigned first = number * PART, left = h->buckets - first;
+	uint64_t total = 0;
+
+	p->size = left < PART ? left : PART;
+	read_words(h, first, p->size, p->counts, p->bases, false);
+	for (unsigned i = 0; i < p->size; i++)
+		total += p->counts[i];
+	return total;
+}
+
+/* The counts of the parts say which one has the rank, and only that is read again. It has no less
+ * then, unless a reset came between: then the next value is returned. */
+struct near_histogram_range near_histogram_percentile(const struct near_histogram *h,
+						      double percent)
+{
+	const struct near_histogram_snapshot all = histogram_shape(h);
+	unsigned parts = (h->buckets + PART - 1) / PART;
+	uint64_t totals[PARTS], count = 0, below = 0, rank;
+	struct part p;
+
+	for (unsigned i = 0; i < parts; i++)
+		count += totals[i] = read_part(h, i, &p);
+	rank = near__histogram_rank(count, percent);
+	for (unsigned n = 0; n < parts; n++) {
+		if (below + totals[n] < rank) {
+			below += totals[n];
+			continue;
+		}
+		read_part(h, n, &p);
+		for (unsigned i = 0; i < p.size; i++) {
+			below += p.counts[i];
+			if (below >= rank && p.counts[i])
+				return near_histogram_snapshot_bucket(&all, n * PART + i);
+		}
+	}
+	return (struct near_histogram_range){0, 0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_histogram_snapshot: what can be asked of a histogram that no longer changes. */
-#include <nearcpu/histogram.h>
+#include "percpu/histogram.h"
 
 #include <errno.h>
 #include <float.h>
@@ -70,17 +70,37 @@ static struct near_histogram_range bucket_of_rank(const struct near_histogram_sn
 }
 
 /* The product is rounded: without its last factor, 99.9 percent of 1000 would be above 999. */
+uint64_t near__histogram_rank(uint64_t count, double percent)
+{
+	double part = percent > 0 && percent < 100 ? percent / 100 : 0;
+	double rank = part * (double)count * (1 - 2 * DBL_EPSILON);
+	uint64_t whole = (uint64_t)rank;
+
+	whole += (double)whole < rank;
+	return percent >= 100 || whole > count ? count : whole;
+}
+
 struct near_histogram_range
 near_histogram_snapshot_percentile(const struct near_histogram_snapshot *s, double percent)
 {
-	double part = percent > 0 && percent < 100 ? percent / 100 : 0;
-	double rank = part * (double)s->count * (1 - 2 * DBL_EPSILON);
-	uint64_t whole = (uint64_t)rank;
+	return bucket_of_rank(s, near__histogram_rank(s->count, percent));
+}
 
-	if (percent >= 100)
-		return near_histogram_snapshot_max(s);
-	whole += (double)whole < rank;
-	return bucket_of_rank(s, whole < s->count ? whole : s->count);
+struct near_histogram_share near_histogram_snapshot_share(const struct near_histogram_snapshot *s,
+							  uint64_t value)
+{
+	uint64_t below = 0, same = 0;
+	double count = (double)s->count;
+
+	for (unsigned i = 0; i < s->buckets; i++) {
+		struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
+
+		if (r.low <= value)
+			*(r.high <= value ? &below : &same) += s->counts[i];
+	}
+	if (!s->count)
+		return (struct near_histogram_share){1, 1};
+	return (struct near_histogram_share){(double)below / count, (double)(below + same) / count};
 }
 
 struct near_histogram_range near_histogram_snapshot_min(const struct near_histogram_snapshot *s)
