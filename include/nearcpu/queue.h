@@ -5,11 +5,12 @@
  * of its own slot first. Threads can wait: for an element, and for room.
  *
  * Cost:      a put 2 ns, no atomic instruction; a get 5 to 10 ns, one. A get that finds nothing
- *            looks at all slots in use, twice. A getter that sleeps makes a membarrier, which
+ *            looks at all slots in use, twice, and once if the thread's last two gets found
+ *            nothing in this queue, either. A getter that sleeps makes a membarrier, which
  *            interrupts all CPUs that run this process; when getters sleep often, each put executes
  *            a fence instead, until puts without sleepers outweigh the next membarrier. To wake a
  *            thread takes a system call.
- * Memory:    40 bytes, and for each slot in use 128 bytes and up to 8 for each element of the
+ * Memory:    48 bytes, and for each slot in use 128 bytes and up to 8 for each element of the
  *            capacity, rounded up to a power of two: pages are taken as the ring reaches them.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
  *            there are no cancellation points. Elements are never dereferenced; NULL is one. A
@@ -71,6 +72,7 @@ struct near_queue {
 	uint32_t state;
 	void *p; /* the copy of a slot is its ring */
 	uint64_t mask;
+	uint64_t number; /* of the queues of the process */
 	uint32_t capacity;
 	uint32_t fence_puts;
 	uint64_t slept_at;

@@ -44,13 +44,13 @@ struct near__block {
 	char own_area[64] __attribute__((aligned(64))); /* kernel/area.c; the kernel stores to it */
 	char dead_area[32];
 	char kernel[16];
-	char lock[16];   /* base/lock.c */
+	char lock[8];    /* base/lock.c */
 	char lot[16];    /* parking/lot.c */
 	char locks[144]; /* locks/locks_state.h */
-	char queue[16];  /* queue/queue.h */
+	char queue[32];  /* queue/queue.h */
 	char rcu[256];   /* rcu/rcu.h */
 	char trace[16];  /* trace/trace.h */
-	char reason[32]; /* base/reason.c */
+	char reason[24]; /* base/reason.c */
 	char malloc[32]; /* malloc/diagnostics/profile.c */
 };
 extern NEAR__DATA const struct near__block near__no_block NEAR__STATE(near__no_block);
@@ -70,7 +70,7 @@ static inline struct near__block *near__block(void)
  * or NULL. What was read in it as not 0 is in the thread's own block. */
 #define NEAR__BLOCK_PART(name, type, room)                                                         \
 	_Static_assert(sizeof(type) <= sizeof(((struct near__block *)0)->room), #room);            \
-	_Static_assert(_Alignof(type) <= 16 || offsetof(struct near__block, room) == 0, #room);    \
+	_Static_assert(offsetof(struct near__block, room) % _Alignof(type) == 0, #room);           \
 	__attribute__((unused)) static inline type *name##_peek(void)                              \
 	{                                                                                          \
 		return (type *)(void *)near__self.block->room;                                     \

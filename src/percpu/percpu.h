@@ -30,6 +30,7 @@ struct near__pop_lock {
 struct near__percpu {
 	uint32_t watches_forks;   /* a copy of the library has its handlers in place */
 	struct near_lock closers; /* held from the first close of a gate to the last open */
+	uint64_t queues;          /* that were made, near_queue.number */
 	struct near__class classes[NEAR__CLASSES];
 	struct near__pop_lock pops[NEAR__POP_LOCKS];
 	struct near__pop_lock pools[NEAR__POOL_LOCKS];

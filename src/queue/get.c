@@ -11,6 +11,7 @@
  * of the golden ratio decides, so that no queue is left out, in whichever rhythm a thread gets from
  * several. */
 #define TURN 32
+#define NO_TAILS UINT64_MAX      /* no sum of tails becomes so great */
 #define GOLDEN_RATIO 0x9e3779b9u /* its fraction, of 2^32 */
 
 /* Takes up to n elements of one ring. 0: it was empty when *tail was loaded. If `out` is NULL, it
@@ -83,14 +84,42 @@ static uint64_t sum_of_tails(const struct near_queue *q)
 	return sum;
 }
 
+/* Remembers that a get found the queue empty; the sum of its tails only if the one before did, too:
+ * a thread that gets what there is and finds it empty once is not slowed down. What is remembered
+ * is true for whoever reads it, but two threads that share storage could write halves of it. */
+static void note_empty(const struct near_queue *q, struct near__queue_thread *mine, bool again,
+		       uint64_t tails)
+{
+	if (!near__storage_is_own())
+		return;
+	mine->empty = q->number;
+	mine->empty_tails = again ? tails : NO_TAILS;
+}
+
+static bool is_still_empty(const struct near_queue *q, const struct near__queue_thread *mine,
+			   uint64_t *tails)
+{
+	if (mine->empty_tails == NO_TAILS)
+		return false;
+	*tails = sum_of_tails(q);
+	return *tails == mine->empty_tails;
+}
+
 /* 0: all rings were empty at one moment, and *tails is the sum of their tails. */
 static size_t rings_take(struct near_queue *q, void **out, size_t n, uint64_t *tails)
 {
 	struct near__queue_thread none = {0}, *mine = near__queue_thread_own();
 	unsigned own, from;
+	bool was_empty = false;
 	size_t k;
 
 	mine = mine ? mine : &none;
+	if (NEAR__UNLIKELY(mine->empty == q->number)) {
+		if (is_still_empty(q, mine, tails))
+			return 0;
+		was_empty = true;
+		mine->empty = 0;
+	}
 	from = mine->slot; /* where it found an element last; a hint */
 	own = near__thread_live() ? near__index_now() : from;
 	mine->turn += GOLDEN_RATIO;
@@ -105,6 +134,7 @@ static size_t rings_take(struct near_queue *q, void **out, size_t n, uint64_t *t
 			return k;
 		}
 	} while (sum_of_tails(q) != *tails);
+	note_empty(q, mine, was_empty, *tails);
 	return 0;
 }
 

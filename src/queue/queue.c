@@ -26,6 +26,8 @@ int near_queue_init(struct near_queue *q, size_t capacity)
 	q->mask = cells - 1;
 	q->capacity = (uint32_t)capacity;
 	q->fence_puts = FIRST_FENCE_PUTS;
+	/* Relaxed: only that it is another one. */
+	q->number = __atomic_add_fetch(&near__percpu.queues, 1, __ATOMIC_RELAXED);
 	q->state = near__process.usable ? 0 : FENCES | FENCED;
 	__atomic_store_n(&q->open, NEAR__OPEN, __ATOMIC_RELEASE);
 	return 0;

@@ -24,6 +24,10 @@
  * - A get that finds all rings empty, one after the other. It adds up their tails as it goes, and
  *   then once more: tails only grow, so if the sum is the same none has changed, and between the
  *   two scans all rings were empty together.
+ * - A get by the thread whose last two gets found this queue empty. If the sum of the tails is what
+ *   it was, none has changed until the first of them was loaded, and the queue was empty then: a
+ *   thread that polls loads the tails alone. The queue's number is no other one's, not even that of
+ *   a later queue at its address; who shares a thread's storage remembers nothing.
  * - A getter that goes to sleep, and a put. The getter enters the parking lot and sets GETTERS;
  *   fences; scans all tails. The put stores the tail, then loads `state`, with no fence between
  *   them. The getter's membarrier is a full barrier on the CPU of the put: if the store was before
@@ -77,6 +81,8 @@
 struct near__queue_thread {
 	uint32_t slot, turn;  /* get.c */
 	uint32_t fenced_puts; /* one after the other that found no sleeper */
+	uint64_t empty;       /* the number of the queue that its last get found empty, or 0, */
+	uint64_t empty_tails; /* and the sum of its tails then, if the get before did so, too */
 };
 NEAR__BLOCK_PART(near__queue_thread, struct near__queue_thread, queue);
 

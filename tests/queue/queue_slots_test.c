@@ -380,6 +380,37 @@ static void misuse_stops_the_program(void **state)
 	}
 }
 
+/* It loads the tails alone. */
+static void who_polls_finds_what_comes(void **state)
+{
+	for (unsigned slot = 0; slot < SLOTS_CPUS; slot += 7) {
+		slots_enter(3);
+		for (unsigned i = 0; i < 3; i++)
+			assert_int_equal(get(), 0);
+		put(slot, slot + 1);
+		put(slot, slot + 2);
+		slots_enter(3);
+		assert_int_equal(get(), slot + 1);
+		assert_int_equal(get(), slot + 2);
+	}
+	assert_int_equal(get(), 0);
+}
+
+/* As many elements came to it as to the one that was found empty. */
+static void a_new_queue_is_not_taken_for_an_old_one(void **state)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		put(3, 1);
+		slots_enter(i);
+		assert_int_equal(get(), 1);
+		assert_int_equal(get(), 0);
+		assert_int_equal(get(), 0);
+		slots_leave();
+		near_queue_destroy(&q);
+		assert_int_equal(near_queue_init(&q, 4), 0);
+	}
+}
+
 UNIT_MAIN_EACH(make_queue, destroy_queue, each_slot_has_its_order_and_its_capacity,
 	       gets_prefer_their_own_slot_and_forget_none, no_queue_is_forgotten,
 	       a_limit_is_raised_as_the_head_moves, room_wakes_those_that_wait_for_it_alone,
@@ -387,4 +418,5 @@ UNIT_MAIN_EACH(make_queue, destroy_queue, each_slot_has_its_order_and_its_capaci
 	       puts_do_not_fence_while_sleeps_are_rare,
 	       close_refuses_before_it_fences_and_says_so_after, a_getter_completes_a_close,
 	       a_getter_that_goes_to_sleep_completes_a_close,
-	       a_thread_that_is_not_live_takes_the_fallback, misuse_stops_the_program)
+	       a_thread_that_is_not_live_takes_the_fallback, who_polls_finds_what_comes,
+	       a_new_queue_is_not_taken_for_an_old_one, misuse_stops_the_program)
