@@ -26,9 +26,9 @@
  *            thread, not signal handlers. errno is left alone; nothing is a cancellation point, and
  *            a thread must not be cancelled asynchronously within a section. A signal handler that
  *            interrupts a wait must return to it.
- * Order:     what happened before near_rcu_assign is seen by a reader that dereferences the
- *            pointer; all accesses of a section happen before the end of a grace period that waits
- *            for it. ThreadSanitizer sees both.
+ * Order:     an updater's stores to an object before near_rcu_assign are seen by a reader that
+ *            dereferences the pointer; all accesses of a section happen before the end of a grace
+ *            period that waits for it. ThreadSanitizer sees both.
  * Misuse:    stops the program with one line on standard error: read_unlock without read_lock, a
  *            wait for readers within a section of read_lock, a thread that ends within one, more
  *            exits than enters. If sections delay a grace period for ten seconds, lines name the
@@ -110,6 +110,7 @@ struct near_rcu {
 	uint32_t turns;   /* how often one did: the futex of those who wait for one, */
 	uint32_t waiters; /* and their number */
 	uint64_t slept;
+	uint64_t waits_since; /* in ns; 0: nobody sleeps until readers have left */
 	/* The worker. */
 	struct near_rcu_head *pushed; /* by threads without a slot */
 	struct near_rcu_head *taken, *running, *executing;
@@ -214,7 +215,18 @@ NEAR_API void near_rcu_read_unlock(struct near_rcu *d);
 NEAR_API bool near_rcu_is_reading(const struct near_rcu *d);
 
 /* Loads a pointer that near_rcu_assign stores, once. What it points to is as the updater left it
- * before. */
+ * before.
+ *
+ * No CPU with sequences loads from an address before it has the address, and so none needs an
+ * instruction for this order; compilers make an acquire of "consume". As in Linux and liburcu it is
+ * a plain load, and the caller keeps the dependency: what the pointer is compared with, except for
+ * NULL, must not become the address that is used. For other CPUs and ThreadSanitizer it is an
+ * acquire. */
+#if NEAR__TSAN
+#define NEAR__RCU_LOADS __ATOMIC_CONSUME
+#else
+#define NEAR__RCU_LOADS NEAR__ADDRESS_ORDER
+#endif
 #define near_rcu_dereference(p) NEAR__RCU_LOADED(p, NEAR__RCU_LOAD(p))
 
 /* Publishes v, a pointer, in p. In C++ both take a std::atomic<T *> as well. */
@@ -227,12 +239,13 @@ NEAR_API bool near_rcu_is_reading(const struct near_rcu *d);
 extern "C++" {
 NEAR__RCU_TEMPLATE T near__rcu_load(const T &p)
 {
-	return __atomic_load_n(&p, __ATOMIC_CONSUME);
+	return __atomic_load_n(&p, NEAR__RCU_LOADS);
 }
 
 NEAR__RCU_TEMPLATE T near__rcu_load(const std::atomic<T> &p)
 {
-	return p.load(std::memory_order_consume);
+	return p.load(NEAR__RCU_LOADS == __ATOMIC_RELAXED ? std::memory_order_relaxed
+							  : std::memory_order_consume);
 }
 
 /* The type of v is that of the pointer, as for an assignment. */
@@ -248,7 +261,7 @@ NEAR__RCU_TEMPLATE void near__rcu_store(std::atomic<T> &p,
 }
 }
 #else
-#define NEAR__RCU_LOAD(p) __atomic_load_n(&(p), __ATOMIC_CONSUME)
+#define NEAR__RCU_LOAD(p) __atomic_load_n(&(p), NEAR__RCU_LOADS)
 #define NEAR__RCU_STORE(p, v) __atomic_store_n(&(p), v, __ATOMIC_RELEASE)
 #endif
 
@@ -322,6 +335,9 @@ struct near_rcu_stats {
 	uint64_t calls;         /* so far */
 	uint64_t pending_calls; /* whose callbacks have not run, */
 	uint64_t pending_bytes; /* and what they will free */
+	/* Nanoseconds for which a grace period has waited for readers by now; 0: none waits. The
+	 * sections that delay it, of tokens too, are older. */
+	uint64_t waits_ns;
 };
 
 /* Fills *out, of which the caller knows `size` bytes. 0; -EINVAL: size is 0. */

@@ -103,6 +103,7 @@ extern NEAR__DATA __thread struct near__thread_more near__more NEAR__STATE(near_
 #define NEAR__LIVE 1u
 
 NEAR_API unsigned near__cpu_slow(void);
+NEAR_API unsigned near__cid_slow(void);
 
 /* The CPU this thread runs on. */
 NEAR_INLINE unsigned near_cpu(void)
@@ -119,7 +120,19 @@ NEAR_INLINE unsigned near_cpu(void)
 /* The concurrency id of this thread: below the number of possible CPUs, and no other running thread
  * of the process has it. Where the kernel has none (before 6.3) or the thread is not live, its
  * CPU. */
-NEAR_API unsigned near_cid(void);
+NEAR_INLINE unsigned near_cid(void)
+{
+	/* Where sequences are indexed by cpu, the kernel may have ids or not. */
+	if (__builtin_expect(near__self.state == NEAR__LIVE && near__self.index_mode != 1, 1)) {
+		const volatile struct near__area *area = near__self.area;
+		uint32_t cid = area->mm_cid;
+
+		/* Loaded after it: the id was valid if the thread is still registered. */
+		if (__builtin_expect((int32_t)area->cpu_id >= 0, 1))
+			return cid;
+	}
+	return near__cid_slow();
+}
 
 /* The NUMA node this thread runs on. */
 NEAR_API unsigned near_node(void);

@@ -176,9 +176,10 @@ __attribute__((constructor)) static void near__stay_here(void)
  * code across it. */
 #define NEAR__SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
 /* Volatile, so that `index_mode` is loaded last: a signal handler in between may make this thread
- * live, and the area must not then be combined with an old index mode. */
-#define NEAR__SEQ_IN                                                                               \
-	[near_area] "r"(near__self.area), [near_index_mode] "r"((uint64_t)near__self.index_mode)
+ * live, and the area must not then be combined with an old index mode. 32 bits: compilers do not
+ * make one instruction of a volatile load and its conversion. The mode is less than 2^31, so that
+ * it does not matter how a load of 32 bits extends it. */
+#define NEAR__SEQ_IN [near_area] "r"(near__self.area), [near_index_mode] "r"(near__self.index_mode)
 /* For a sequence that is indexed by NEAR_INDEX_CID or NEAR_INDEX_CPU alone. */
 #define NEAR__SEQ_IN_AREA [near_area] "r"(near__self.area)
 #define NEAR__SEQ_OBJECT(name, ptr)                                                                \

@@ -30,7 +30,7 @@ unsigned near__cpu_slow(void)
 	return cpu;
 }
 
-unsigned near_cid(void)
+unsigned near__cid_slow(void)
 {
 	if (near__thread_live() && near__process.has_cid)
 		return rseq_load(&near__self.area->mm_cid);

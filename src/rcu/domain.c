@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/known.h"
 #include "base/reserved.h"
 #include "base/valgrind.h"
@@ -109,10 +110,13 @@ void near_rcu_destroy(struct near_rcu *d)
 int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t size)
 {
 	struct near_rcu_stats s = {0};
+	uint64_t since;
 	int64_t readers;
 
 	s.periods = __atomic_load_n(&d->done, __ATOMIC_ACQUIRE);
-	s.slept = __atomic_load_n(&d->slept, __ATOMIC_RELAXED);
+	s.slept = __atomic_load_n(&d->slept, __ATOMIC_ACQUIRE);
+	since = __atomic_load_n(&d->waits_since, __ATOMIC_RELAXED);
+	s.waits_ns = since ? near__clock_ns(CLOCK_MONOTONIC) - since : 0;
 	readers = (int64_t)(near__rcu_inside(d, 0) + near__rcu_inside(d, 1));
 	s.readers = readers > 0 ? (uint64_t)readers : 0;
 	s.pending_bytes = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);

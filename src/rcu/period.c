@@ -60,7 +60,10 @@ static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
 {
 	int64_t began = near__now(CLOCK_MONOTONIC), report = REPORT_AFTER_NS;
 
-	__atomic_store_n(&d->slept, d->slept + 1, __ATOMIC_RELAXED);
+	/* In a child rcu_fork.c clears it: the thread that slept here is the parent's. Release:
+	 * who finds the number finds the time. */
+	__atomic_store_n(&d->waits_since, (uint64_t)began, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->slept, d->slept + 1, __ATOMIC_RELEASE);
 	for (;;) {
 		__atomic_store_n(&d->sleeps, 1, __ATOMIC_SEQ_CST);
 		period_fence();
@@ -73,6 +76,7 @@ static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
 		}
 	}
 	__atomic_store_n(&d->sleeps, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->waits_since, 0, __ATOMIC_RELAXED);
 }
 
 static void period_drive(struct near_rcu *d)

@@ -94,6 +94,7 @@ static void domain_reset(struct near_rcu *d)
 	d->drives = 0;
 	/* `waiters` and `batch_waiters` stay: a handler may fork in a thread that is one. */
 	d->sleeps = 0;
+	d->waits_since = 0;
 	reset_worker(d);
 }
 

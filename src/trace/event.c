@@ -283,7 +283,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	if (NEAR__UNLIKELY(forks != count_forks()) &&
 	    (near__rcu_inside(&near__trace.rcu, 0) || near__rcu_inside(&near__trace.rcu, 1)))
 		forks = count_forks();
-	t = near_rcu_dereference(near__trace.current);
+	/* Acquire: what starts a trace stores more than what the pointer leads to. */
+	t = __atomic_load_n(&near__trace.current, __ATOMIC_ACQUIRE);
 	if (!t && e && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
 		t = near__trace.resume();
 	if (t && e && t->clock == clock)

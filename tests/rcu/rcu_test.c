@@ -48,7 +48,7 @@ static void sections_that_have_ended_delay_nobody(void **state)
 
 static void delays(bool wrapper)
 {
-	uint64_t slept = rcu_slept(&d), periods = rcu_now(&d).periods;
+	uint64_t slept = rcu_slept(&d), periods = rcu_now(&d).periods, waited;
 	struct rcu_reader r;
 	pthread_t waits;
 
@@ -58,8 +58,12 @@ static void delays(bool wrapper)
 	UNTIL(rcu_slept(&d) > slept);
 	assert_int_equal(rcu_now(&d).periods, periods);
 	assert_int_equal(rcu_now(&d).readers, 1);
+	waited = rcu_now(&d).waits_ns;
+	UNTIL(rcu_now(&d).waits_ns > waited);
+	assert_true(waited > 0);
 	rcu_reader_end(&r);
 	unit_join(waits);
+	assert_int_equal(rcu_now(&d).waits_ns, 0);
 	assert_int_equal(rcu_now(&d).periods, periods + 1);
 }
 

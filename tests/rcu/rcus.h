@@ -20,7 +20,7 @@ static inline struct near_rcu_stats rcu_now(const struct near_rcu *d)
 
 static inline uint64_t rcu_slept(const struct near_rcu *d)
 {
-	return __atomic_load_n(&d->slept, __ATOMIC_RELAXED);
+	return __atomic_load_n(&d->slept, __ATOMIC_ACQUIRE);
 }
 
 /* What callbacks are called for. */

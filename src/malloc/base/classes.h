@@ -31,7 +31,7 @@ struct near__size {
 	uint8_t tag;  /* of its pages: the class, or that of the first of a span's parts */
 	uint16_t row; /* its first element of an array of the lists of all classes */
 };
-extern const struct near__size near__sizes[NEAR__SIZES + 1];
+extern const struct near__size near__sizes[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
 
 #define NEAR__FIRST_LARGE 36 /* the class of 8 KiB */
 #define NEAR__MOST_LISTS 64  /* of one class, in one cache */
@@ -51,12 +51,12 @@ struct near__part {
 	uint8_t class;
 };
 #define NEAR__PARTS 78
-extern const struct near__part near__parts[NEAR__PARTS];
+extern const struct near__part near__parts[NEAR__PARTS] __attribute__((visibility("hidden")));
 
 /* By tag: 2^32 / the distance of blocks in a NEAR__SMALL_SPAN; 0: the span has parts, the page is
  * one, or the tag is no class. A block begins at an offset if the product of the two wraps to less
  * than this number: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019. */
-extern const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS];
+extern const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS] __attribute__((visibility("hidden")));
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */
 static inline unsigned near__class_above_128(size_t n)

@@ -5,6 +5,7 @@
 
 #define NEAR__HAS_SEQ 1
 #define NEAR__ARCH "aarch64"
+#define NEAR__ADDRESS_ORDER __ATOMIC_RELAXED
 #define NEAR__ARCH_OS <nearcpu/detail/arch/aarch64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/detail/arch/aarch64_trap.h>
 #define NEAR__ARCH_ATOMIC <nearcpu/detail/arch/aarch64_atomic.h>
@@ -108,12 +109,14 @@ NEAR__INLINE void *near__thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
-/* Executes n pauses. The isb: nothing that follows is executed speculatively before (x86_64.h). */
+/* Executes n pauses. An isb waits for what is in the pipeline, and takes as long as a pause of
+ * other CPUs. yield does nothing on a CPU without hyperthreads, so that a wait would become a
+ * matter of the loop's own instructions. Nothing that follows is executed speculatively before
+ * (x86_64.h). */
 NEAR__INLINE void near__pauses(unsigned n)
 {
 	for (; n; n--)
-		__asm__ volatile("yield" : : : "memory");
-	__asm__ volatile("isb" : : : "memory");
+		__asm__ volatile("isb" : : : "memory");
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 #define NEAR__HAS_SEQ 0
 #define NEAR__ARCH "generic"
+#define NEAR__ADDRESS_ORDER __ATOMIC_CONSUME
 #define NEAR__ARCH_OS <nearcpu/detail/arch/generic_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/detail/arch/generic_trap.h>
 #define NEAR__ARCH_ATOMIC <nearcpu/detail/arch/generic_atomic.h>

@@ -7,6 +7,7 @@
 
 #define NEAR__HAS_SEQ 1
 #define NEAR__ARCH "riscv64"
+#define NEAR__ADDRESS_ORDER __ATOMIC_RELAXED
 #define NEAR__ARCH_OS <nearcpu/detail/arch/riscv64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/detail/arch/riscv64_trap.h>
 #define NEAR__ARCH_ATOMIC <nearcpu/detail/arch/riscv64_atomic.h>

@@ -5,6 +5,7 @@
 
 #define NEAR__HAS_SEQ 1
 #define NEAR__ARCH "x86_64"
+#define NEAR__ADDRESS_ORDER __ATOMIC_RELAXED
 #define NEAR__ARCH_OS <nearcpu/detail/arch/x86_64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/detail/arch/x86_64_trap.h>
 #define NEAR__ARCH_ATOMIC <nearcpu/detail/arch/x86_64_atomic.h>
