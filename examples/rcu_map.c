@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Several threads find a session for each request while another one logs users in and out.
- * The map grows and shrinks. */
+ * The map grows and shrinks. At last a sweeper ends what is old, and all the others are cleared. */
 #include <nearcpu/rcu_map.h>
 
 #include <pthread.h>
@@ -50,12 +50,24 @@ static void free_session(struct near_rcu_head *head)
 	free((char *)head - offsetof(struct session, rcu));
 }
 
+static void free_later(struct near_rcu_map_entry *e, void *unused)
+{
+	(void)unused;
+	near_rcu_call(&rcu, &((struct session *)e)->rcu, free_session, sizeof(struct session));
+}
+
 static void log_out(uint64_t id)
 {
-	struct session *s = (struct session *)near_rcu_map_remove_key(&sessions, &id);
+	struct near_rcu_map_entry *e = near_rcu_map_remove_key(&sessions, &id);
 
-	if (s)
-		near_rcu_call(&rcu, &s->rcu, free_session, sizeof(*s));
+	if (e)
+		free_later(e, NULL);
+}
+
+static void expire(struct near_rcu_map_entry *e, void *unused)
+{
+	if (((struct session *)e)->id >= STAYING && near_rcu_map_remove(&sessions, e) == 0)
+		free_later(e, unused);
 }
 
 static void *answer(void *arg)
@@ -77,6 +89,7 @@ int main(void)
 {
 	struct near_rcu_map_options options;
 	pthread_t threads[THREADS];
+	uint64_t cursor = 0;
 
 	memset(&options, 0, sizeof(options));
 	options.entries = STAYING;
@@ -89,14 +102,16 @@ int main(void)
 			return 1;
 	for (uint64_t id = STAYING; id < PASSING; id++)
 		log_in(id);
-	for (uint64_t id = STAYING; id < PASSING; id++)
+	for (uint64_t id = STAYING; id < PASSING / 2; id++)
 		log_out(id);
+	do /* a part with each tick of a clock, say */
+		cursor = near_rcu_map_sweep(&sessions, cursor, 100, expire, NULL);
+	while (cursor);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	printf("%llu requests answered\n", (unsigned long long)answered);
 	printf("%llu sessions left\n", (unsigned long long)near_rcu_map_count(&sessions));
-	for (uint64_t id = 0; id < STAYING; id++)
-		log_out(id);
+	near_rcu_map_clear(&sessions, free_later, NULL);
 	near_rcu_map_destroy(&sessions);
 	near_rcu_destroy(&rcu);
 	return 0;

@@ -6,6 +6,7 @@
  * the first has one. A bucket has two slots, and one in its chain. All tags are equal. There is one
  * stripe. Entries FIRST and SECOND, of the two hashes, are in the map for ever. CHANGERS threads
  * make CHANGES changes each of a third key, whose hash is 0 and which has an entry at first.
+ * REPLACE_IF: they replace, remove or insert what they had looked up before, in the same section.
  * READERS threads look up LOOKUPS times, the third key or else the second, and the first;
  * ITERATORS iterate. RESIZERS make RESIZES resizes. A grace period ends as soon as it may.
  *
@@ -29,6 +30,8 @@
  *   BEGIN_UNLOCKED   a resize begins before the old table is retired
  *   END_UNLOCKED     two threads may end a resize
  *   RETIRED_STORED   the list of retired tables is loaded, and stored
+ *   EXPECT_ANY       REPLACE_IF: whatever has the key is replaced
+ *   EXPECT_LATER     REPLACE_IF: the section ends after the lookup
  *   RETURN_ALL       an iteration returns all that its bucket has
  *   LAST_OF_NEXT     it does not know which bucket has moved
  */
@@ -82,6 +85,9 @@ byte retired;  /* a bit for each table */
 
 /* What grace periods know: 0; RETIRED and a bit for each section that may have it. */
 #define RETIRED 128
+#if READERS + ITERATORS + CHANGERS > 7
+#error "sections are seven bits"
+#endif
 byte life[MOST + TABLES];
 byte sections;
 
@@ -318,6 +324,34 @@ inline take_out()
 	atomic { TOUCH(t); control[b] = control[b] & ~(1 << s) };
 }
 
+#ifdef REPLACE_IF
+/* As a lookup now, which finds what the last change has left. */
+inline expect()
+{
+	atomic { enter(me); expected = value[begun] };
+#ifdef EXPECT_LATER
+	leave(me)
+#endif
+}
+
+inline unexpect()
+{
+#ifndef EXPECT_LATER
+	leave(me);
+#endif
+	expected = 0
+}
+
+/* By its address, which must not be another entry's by now. */
+#ifdef EXPECT_ANY
+#define IS_EXPECTED(e) true
+#else
+#define IS_EXPECTED(e) (e == expected)
+#endif
+#else
+#define IS_EXPECTED(e) true
+#endif
+
 /* The entry of change n is 3 + n. */
 inline record_change(entry)
 {
@@ -325,12 +359,18 @@ inline record_change(entry)
 	value[begun] = entry
 }
 
-proctype changer()
+proctype changer(byte me)
 {
 	byte t, b, s, f, e, changes;
+#ifdef REPLACE_IF
+	byte expected, x;
+#endif
 
 	do
 	:: changes < CHANGES ->
+#ifdef REPLACE_IF
+		expect();
+#endif
 #ifdef TABLE_UNLOCKED
 		t = table;
 #endif
@@ -348,17 +388,27 @@ proctype changer()
 		};
 #endif
 		atomic { find_entry(); assert(e == value[begun]) };
+#ifdef REPLACE_IF
+		USE(expected);
+#endif
 		if
-		:: atomic { !e -> record_change(3 + begun) };
+		:: atomic { !IS_EXPECTED(e) -> e = 0 }
+		:: atomic { !e && IS_EXPECTED(e) -> record_change(3 + begun) };
 			add()
-		:: atomic { e -> record_change(3 + begun) };
+		:: atomic {
+			e && IS_EXPECTED(e) ->
+#ifdef REPLACE_IF
+			assert(expected == value[begun]);
+#endif
+			record_change(3 + begun)
+		   };
 #ifdef REPLACE_APART
 			take_out();
 			add()
 #else
 			atomic { TOUCH(t); slot[3 * b + s] = 3 + begun }
 #endif
-		:: atomic { e -> record_change(0) };
+		:: atomic { e && IS_EXPECTED(e) -> record_change(0) };
 			take_out()
 		fi;
 		atomic {
@@ -374,6 +424,9 @@ proctype changer()
 			:: e -> retire(e)
 			:: else
 			fi;
+#endif
+#ifdef REPLACE_IF
+			unexpect();
 #endif
 			t = 0;
 			b = 0;
@@ -572,9 +625,9 @@ init
 		:: else -> break
 		od;
 #if CHANGERS > 0
-		run changer();
+		run changer(READERS + ITERATORS);
 #if CHANGERS > 1
-		run changer();
+		run changer(READERS + ITERATORS + 1);
 #endif
 #endif
 #if RESIZERS > 0

@@ -13,16 +13,18 @@
  *            buckets of 64 bytes; the old table, too, while it is resized. The map itself has 144
  *            bytes, 64 for each of 8 to 64 locks (four for each CPU), and at least as many buckets.
  * Safety:    find, lookup, iteration: within a section; any thread, signal handlers. All else: any
- *            thread, within a section or not, not signal handlers. errno is left alone; nothing is
- *            a cancellation point. The hash and compare functions must not use the map nor fork.
- * Order:     what happened before an insertion is seen by a lookup that finds the entry. Changes
- *            of one key have one order, which lookups agree with.
+ *            thread, within a section or not, not signal handlers; replace_if and get_or_insert
+ *            within one. errno is left alone; nothing is a cancellation point. The hash and
+ *            compare functions must not use the map nor fork.
+ * Order:     an updater's stores to an object before its insertion are seen by a lookup that finds
+ *            it. Changes of one key have one order, which lookups agree with.
  * Fork:      the child has a copy of the map, whole and unlocked. Resizing continues in it.
  * Fallback:  the map needs no rseq; near_rcu has its own fallback.
  *
  * Iteration finds each entry that is in the map from its begin to its end once, even if the map is
  * resized in between; of one that is replaced, the old or the new one. One that is inserted or
- * removed during the iteration may be found or not.
+ * removed during the iteration may be found or not. The same is true of a sweep, which has a
+ * section for each bucket.
  *
  * Concurrent with:    find, iteration   changes, count, resize   destroy
  *     find, iteration       yes                  yes               no
@@ -129,6 +131,10 @@ NEAR__INLINE uint64_t near__rcu_map_tag(uint64_t mixed)
 	return tag + !tag;
 }
 
+/* Acquire: whoever finds an entry by a tag that the slot had before loads the tag again, and finds
+ * it then, too. */
+#define near__rcu_map_load(slot) NEAR__RCU_LOADED(slot, __atomic_load_n(&(slot), __ATOMIC_ACQUIRE))
+
 NEAR__INLINE struct near__rcu_map_table *near__rcu_map_table(uintptr_t table)
 {
 	return (struct near__rcu_map_table *)(table & ~(uintptr_t)63) - 1;
@@ -162,7 +168,7 @@ NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_find(const struct near_rcu_m
 		found = (found - NEAR__RCU_MAP_ONES) & ~found & NEAR__RCU_MAP_ONES << 7;
 		for (; found; found &= found - 1) {
 			struct near_rcu_map_entry *e =
-				near_rcu_dereference(b->slots[__builtin_ctzll(found) / 8]);
+				near__rcu_map_load(b->slots[__builtin_ctzll(found) / 8]);
 
 			if (e && e->hash == hash && equal(e, key))
 				return e;
@@ -220,6 +226,20 @@ NEAR_API int near_rcu_map_insert_unique(struct near_rcu_map *m, struct near_rcu_
 NEAR_API int near_rcu_map_replace(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 				  const void *key, struct near_rcu_map_entry **old);
 
+/* e takes the place of `expected`, unless another thread has replaced or removed that. e gets the
+ * key of `expected`, which the caller has found in the same section, or owns: else its memory may
+ * be that of another entry by now. Returns 0; -ENOENT: `expected` is not in the map any more. So an
+ * entry is changed by copying it, without a lock and without a lost update:
+ *
+ *     do {                                                   // all of it in one section
+ *             old = near_rcu_map_lookup(m, key);
+ *             if (old)
+ *                     copy->balance = account_of(old)->balance + n;
+ *     } while (old && near_rcu_map_replace_if(m, old, &copy->entry));
+ */
+NEAR_API int near_rcu_map_replace_if(struct near_rcu_map *m, struct near_rcu_map_entry *expected,
+				     struct near_rcu_map_entry *e);
+
 /* Replaces or inserts; *old is NULL if it inserted. Returns 0 or -ENOMEM. */
 NEAR_API int near_rcu_map_put(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 			      struct near_rcu_map_entry **old);
@@ -231,6 +251,22 @@ NEAR_API int near_rcu_map_remove(struct near_rcu_map *m, struct near_rcu_map_ent
 /* Removes an entry of the key and returns it, or NULL. */
 NEAR_API struct near_rcu_map_entry *near_rcu_map_remove_key(struct near_rcu_map *m,
 							    const void *key);
+
+/* Makes *e, an entry of the key that is not in the map; `argument` is that of get_or_insert.
+ * Returns 0 or a negative errno. */
+typedef int near_rcu_map_construct(struct near_rcu_map_entry **e, const void *key, void *argument);
+
+/* Something is done with e. */
+typedef void near_rcu_map_visit(struct near_rcu_map_entry *e, void *argument);
+
+/* *e is the entry of the key; if there is none, the one that `construct` makes. It runs without a
+ * lock, so it may allocate and wait, and two threads may make one: then the later one's is given to
+ * `destroy`, before anybody has seen it. Requires a section, within which *e may be used. Returns
+ * 1: inserted; 0: it was there; the error of `construct`; -ENOMEM; after an error *e is NULL. */
+NEAR_API int near_rcu_map_get_or_insert(struct near_rcu_map *m, const void *key,
+					near_rcu_map_construct *construct,
+					near_rcu_map_visit *destroy, void *argument,
+					struct near_rcu_map_entry **e);
 
 /* Makes the table one for `entries` entries, and for those that it has; it then does not shrink by
  * itself below that number. Completes a resize that others began. Returns 0; -EINVAL: 0, or more
@@ -244,17 +280,37 @@ NEAR_API size_t near_rcu_map_count(struct near_rcu_map *m);
 /* Private. */
 struct near_rcu_map_iterator {
 	const struct near_rcu_map *map;
-	const struct near__rcu_map_bucket *bucket;
+	const struct near__rcu_map_bucket *bucket; /* NULL: it has ended */
 	uint64_t first, last; /* of the mixed hashes that belong to the bucket */
+	const void *key;      /* NULL: all */
+	uint64_t hash;        /* of the key */
 	unsigned slot;
-	bool ends;
 };
 
 /* Begins an iteration, which must end in the same section. */
 NEAR_API void near_rcu_map_begin(const struct near_rcu_map *m, struct near_rcu_map_iterator *i);
 
+/* Begins one of the entries of a key, which near_rcu_map_insert lets be several. The key must be
+ * there until it ends. */
+NEAR_API void near_rcu_map_begin_key(const struct near_rcu_map *m, const void *key,
+				     struct near_rcu_map_iterator *i);
+
 /* The next entry, in no particular order, or NULL. */
 NEAR_API struct near_rcu_map_entry *near_rcu_map_next(struct near_rcu_map_iterator *i);
+
+/* Iterates without a long section, a part at a time: calls `visit` for the entries from `cursor`
+ * on, which is 0 at first, and returns the cursor for the next call, 0 at the end. A call ends with
+ * the bucket in which it has passed `most` entries and buckets: it is short if the map is empty,
+ * too. Each bucket is a section of the map's domain, in which `visit` runs, without a lock: it may
+ * remove the entry, replace it, or keep a reference. */
+NEAR_API uint64_t near_rcu_map_sweep(struct near_rcu_map *m, uint64_t cursor, size_t most,
+				     near_rcu_map_visit *visit, void *argument);
+
+/* Removes all entries that are there when the call begins, and gives each that no other thread
+ * removes to `removed`, which frees it after a grace period; it runs in a section, without a lock.
+ * An entry that is inserted meanwhile may stay. */
+NEAR_API void near_rcu_map_clear(struct near_rcu_map *m, near_rcu_map_visit *removed,
+				 void *argument);
 
 /* Later versions add fields at the end. */
 struct near_rcu_map_stats {

@@ -9,8 +9,9 @@ enum mode { ALWAYS, UNIQUE, REPLACE, PUT };
 struct change {
 	struct near_rcu_map_entry *e;
 	const void *key;
-	uint64_t hash, mixed;
+	const struct near_rcu_map_entry *expected; /* NULL: any that has the key */
 	enum mode mode;
+	uint64_t hash, mixed;
 	struct near_rcu_map_entry *found; /* what has the key */
 	struct near__rcu_map_bucket *spares;
 };
@@ -70,7 +71,7 @@ static int map_change(struct near_rcu_map *m, struct near__rcu_map_stripe *s, st
 	struct place at = {NULL, 0};
 
 	if (c->mode != ALWAYS)
-		at = map_find(m, NULL, c->hash, c->key);
+		at = map_find(m, c->expected, c->hash, c->key);
 	c->found = at.bucket ? at.bucket->slots[at.slot] : NULL;
 	if (at.bucket && c->mode == UNIQUE)
 		return -EEXIST;
@@ -95,56 +96,71 @@ static void take_out(struct near__rcu_map_stripe *s, struct place at)
 
 /* ---- with the lock for a step ---- */
 
-static int map_run(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
-		   enum mode mode, struct near_rcu_map_entry **found)
+static int map_run(struct near_rcu_map *m, struct change *c, uint64_t hash)
 {
-	uint64_t hash = m->hash(key), mixed = near__rcu_map_mix(hash);
-	struct near__rcu_map_stripe *s = near__rcu_map_stripe(m, mixed);
-	struct change c = {e, key, hash, mixed, mode, NULL, NULL};
+	struct near__rcu_map_stripe *s;
 	enum near__rcu_map_need then;
 	int r;
 
-	e->hash = hash;
+	c->e->hash = c->hash = hash;
+	c->mixed = near__rcu_map_mix(hash);
+	s = near__rcu_map_stripe(m, c->mixed);
 	for (;;) {
 		near_lock_lock(&s->lock);
-		r = map_change(m, s, &c);
+		r = map_change(m, s, c);
 		then = map_need(m, s);
 		near_lock_unlock(&s->lock);
 		if (r != -EAGAIN)
 			break;
-		r = near__rcu_map_get_spares(&c.spares, 1);
+		r = near__rcu_map_get_spares(&c->spares, 1);
 		if (r)
 			break;
 	}
-	near__rcu_map_free_spares(c.spares);
-	if (found)
-		*found = c.found;
+	near__rcu_map_free_spares(c->spares);
 	if (!r && then != NEAR__RCU_MAP_SHRINK)
 		near__rcu_map_react(m, then);
 	return r;
 }
 
+static int change_key(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
+		      enum mode mode, struct near_rcu_map_entry **found)
+{
+	struct change c = {.e = e, .key = key, .mode = mode};
+	int r = map_run(m, &c, m->hash(key));
+
+	if (found)
+		*found = c.found;
+	return r;
+}
+
 int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key)
 {
-	return map_run(m, e, key, ALWAYS, NULL);
+	return change_key(m, e, key, ALWAYS, NULL);
 }
 
 int near_rcu_map_insert_unique(struct near_rcu_map *m, struct near_rcu_map_entry *e,
 			       const void *key, struct near_rcu_map_entry **existing)
 {
-	return map_run(m, e, key, UNIQUE, existing);
+	return change_key(m, e, key, UNIQUE, existing);
 }
 
 int near_rcu_map_replace(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 			 struct near_rcu_map_entry **old)
 {
-	return map_run(m, e, key, REPLACE, old);
+	return change_key(m, e, key, REPLACE, old);
+}
+
+int near_rcu_map_replace_if(struct near_rcu_map *m, struct near_rcu_map_entry *expected,
+			    struct near_rcu_map_entry *e)
+{
+	return map_run(m, &(struct change){.e = e, .expected = expected, .mode = REPLACE},
+		       expected->hash);
 }
 
 int near_rcu_map_put(struct near_rcu_map *m, struct near_rcu_map_entry *e, const void *key,
 		     struct near_rcu_map_entry **old)
 {
-	return map_run(m, e, key, PUT, old);
+	return change_key(m, e, key, PUT, old);
 }
 
 /* `e` may be NULL. */
@@ -178,4 +194,28 @@ int near_rcu_map_remove(struct near_rcu_map *m, struct near_rcu_map_entry *e)
 struct near_rcu_map_entry *near_rcu_map_remove_key(struct near_rcu_map *m, const void *key)
 {
 	return remove_found(m, NULL, m->hash(key), key);
+}
+
+/* `mine` is in no table until insert_unique has its lock, and there the key is looked up again: of
+ * several threads one inserts, and the others find its entry. */
+int near_rcu_map_get_or_insert(struct near_rcu_map *m, const void *key,
+			       near_rcu_map_construct *construct, near_rcu_map_visit *destroy,
+			       void *argument, struct near_rcu_map_entry **e)
+{
+	struct near_rcu_map_entry *mine = NULL;
+	int r;
+
+	*e = near_rcu_map_lookup(m, key);
+	if (*e)
+		return 0;
+	r = construct(&mine, key, argument);
+	if (r)
+		return r;
+	r = near_rcu_map_insert_unique(m, mine, key, e);
+	if (!r) {
+		*e = mine;
+		return 1;
+	}
+	destroy(mine, argument);
+	return r == -EEXIST ? 0 : r;
 }

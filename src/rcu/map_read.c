@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu_map: making one, counting, iterating. */
+/* near_rcu_map: making one, counting. */
 #include "rcu/map.h"
 
 #include <nearcpu/rseq.h>
@@ -108,60 +108,4 @@ int near_rcu_map_stats(struct near_rcu_map *m, struct near_rcu_map_stats *out, s
 	near_lock_unlock(&m->resizing);
 	s.entries = near__rcu_map_sum(m);
 	return near__copy_known(out, size, &s, sizeof(s));
-}
-
-/* ---- iteration ---- */
-
-/* The bucket of i->first, as a lookup finds it, and up to which hash it is to be believed. */
-static void find_bucket(struct near_rcu_map_iterator *i)
-{
-	uintptr_t table = near_rcu_dereference(i->map->table);
-
-	i->last = UINT64_MAX;
-	for (;;) {
-		uint64_t last = i->first | (((uint64_t)1 << (table & 63)) - 1);
-
-		i->last = last < i->last ? last : i->last;
-		i->bucket = near__rcu_map_bucket(table, i->first);
-		/* Acquire: as in a lookup. */
-		if (!(__atomic_load_n(&i->bucket->control, __ATOMIC_ACQUIRE) & NEAR__RCU_MAP_MOVED))
-			break;
-		table = near_rcu_dereference(near__rcu_map_table(table)->next);
-	}
-	i->slot = 0;
-}
-
-void near_rcu_map_begin(const struct near_rcu_map *m, struct near_rcu_map_iterator *i)
-{
-	memset(i, 0, sizeof(*i));
-	i->map = m;
-	find_bucket(i);
-}
-
-struct near_rcu_map_entry *near_rcu_map_next(struct near_rcu_map_iterator *i)
-{
-	while (!i->ends) {
-		struct near_rcu_map_entry *e;
-		uint64_t mixed;
-
-		if (i->slot == NEAR__RCU_MAP_CELLS) {
-			i->bucket = near_rcu_dereference(i->bucket->more);
-			i->slot = 0;
-		}
-		if (!i->bucket) {
-			i->ends = i->last == UINT64_MAX;
-			i->first = i->last + 1;
-			if (!i->ends)
-				find_bucket(i);
-			continue;
-		}
-		e = near_rcu_dereference(i->bucket->slots[i->slot++]);
-		if (!e)
-			continue;
-		NEAR__TSAN_ACQUIRE(&i->bucket->slots[i->slot - 1]);
-		mixed = near__rcu_map_mix(e->hash);
-		if (mixed - i->first <= i->last - i->first)
-			return e;
-	}
-	return NULL;
 }

@@ -32,6 +32,112 @@ static void changes(void **state)
 	assert_non_null(find_key(1));
 }
 
+static void replaces_what_was_found(void **state)
+{
+	uint64_t key = 1;
+	struct item *a = item_make(1), *b = item_make(1), *c = item_make(1);
+	near_rcu_token t = near_rcu_enter(&rcu);
+
+	insert(2, 60);
+	assert_int_equal(near_rcu_map_replace_if(&map, &a->entry, &b->entry), -ENOENT);
+	assert_int_equal(near_rcu_map_insert(&map, &a->entry, &key), 0);
+	assert_int_equal(near_rcu_map_replace_if(&map, &a->entry, &b->entry), 0);
+	assert_ptr_equal(find_key(1), b);
+	assert_int_equal(near_rcu_map_replace_if(&map, &a->entry, &c->entry), -ENOENT);
+	assert_ptr_equal(find_key(1), b);
+	/* Of two entries of a key the one that is meant. */
+	assert_int_equal(near_rcu_map_insert(&map, &a->entry, &key), 0);
+	assert_int_equal(near_rcu_map_replace_if(&map, &a->entry, &c->entry), 0);
+	assert_int_equal(near_rcu_map_remove(&map, &a->entry), -ENOENT);
+	assert_int_equal(near_rcu_map_remove(&map, &b->entry), 0);
+	assert_int_equal(near_rcu_map_remove(&map, &c->entry), 0);
+	assert_int_equal(near_rcu_map_replace_if(&map, &c->entry, &a->entry), -ENOENT);
+	near_rcu_exit(&rcu, t);
+	expect(2, 60);
+	free(a);
+	free(b);
+	free(c);
+}
+
+/* ---- one that is made if it is not there ---- */
+
+struct making {
+	struct item *made;
+	int error;      /* to return */
+	bool loses;     /* another thread inserts the key meanwhile */
+	bool no_memory; /* for the insertion */
+	unsigned destroyed;
+};
+
+static int make_item(struct near_rcu_map_entry **e, const void *key, void *argument)
+{
+	struct making *m = argument;
+	const uint64_t *number = key;
+
+	if (m->error)
+		return m->error;
+	m->made = item_make(*number);
+	*e = &m->made->entry;
+	if (m->loses)
+		insert(*number, *number + 1);
+	if (m->no_memory)
+		allocations_left = 0;
+	return 0;
+}
+
+static void destroy_item(struct near_rcu_map_entry *e, void *argument)
+{
+	struct making *m = argument;
+
+	assert_ptr_equal(e, &m->made->entry);
+	m->destroyed++;
+	free(m->made);
+}
+
+static int get_or_make(uint64_t key, struct making *m, struct item **found)
+{
+	struct near_rcu_map_entry *e = (void *)m;
+	near_rcu_token t = near_rcu_enter(&rcu);
+	int r = near_rcu_map_get_or_insert(&map, &key, make_item, destroy_item, m, &e);
+
+	near_rcu_exit(&rcu, t);
+	*found = e ? item_of(e) : NULL;
+	return r;
+}
+
+static void gets_or_inserts(void **state)
+{
+	struct making first = {0}, again = {0}, loser = {.loses = true}, fails = {.error = -EPERM};
+	struct item *found;
+
+	assert_int_equal(get_or_make(1, &fails, &found), -EPERM);
+	assert_null(found);
+	assert_int_equal(get_or_make(1, &first, &found), 1);
+	assert_ptr_equal(found, first.made);
+	assert_int_equal(get_or_make(1, &again, &found), 0);
+	assert_ptr_equal(found, first.made);
+	assert_null(again.made);
+	assert_int_equal(get_or_make(2, &loser, &found), 0);
+	assert_ptr_equal(found, find_key(2));
+	assert_int_equal(first.destroyed + again.destroyed, 0);
+	assert_int_equal(loser.destroyed, 1);
+	expect(1, 3);
+}
+
+static void gets_or_inserts_without_memory(void **state)
+{
+	struct making none = {.no_memory = true};
+	struct item *found;
+
+	hash_factor = 0;
+	insert(0, NEAR__RCU_MAP_CELLS);
+	assert_int_equal(get_or_make(100, &none, &found), -ENOMEM);
+	allocations_left = -1;
+	assert_null(found);
+	assert_int_equal(none.destroyed, 1);
+	expect(0, NEAR__RCU_MAP_CELLS);
+}
+
 static void grows_and_shrinks(void **state)
 {
 	uint64_t buckets = status().buckets, n = 100 * buckets;
@@ -160,6 +266,124 @@ static void all_is_found_at_each_step_of_a_resize(void **state)
 	check_each_step(n, 4 * n);
 	check_each_step(n, n);
 	check_each_step(n, 3 * n);
+}
+
+/* ---- some of the entries ---- */
+
+#define SAME 20u
+
+static unsigned count_of(uint64_t key)
+{
+	struct near_rcu_map_iterator i;
+	struct near_rcu_map_entry *e;
+	uint64_t versions = 0;
+	near_rcu_token t = near_rcu_enter(&rcu);
+	unsigned n = 0;
+
+	near_rcu_map_begin_key(&map, &key, &i);
+	for (; (e = near_rcu_map_next(&i)); n++) {
+		CHECK(item_of(e)->key == key);
+		CHECK(!(versions & (uint64_t)1 << item_of(e)->version));
+		versions |= (uint64_t)1 << item_of(e)->version;
+	}
+	CHECK(!near_rcu_map_next(&i));
+	near_rcu_exit(&rcu, t);
+	return n;
+}
+
+/* With others of the same hash, and of other hashes. */
+static void finds_all_entries_of_a_key(void **state)
+{
+	uint64_t same = 5, key = 1000;
+
+	hash_mask = 3;
+	insert(0, 60);
+	for (unsigned n = 1; n <= SAME; n++) {
+		struct item *i = item_make(same);
+
+		i->version = n;
+		assert_int_equal(near_rcu_map_insert(&map, &i->entry, &same), 0);
+		assert_int_equal(count_of(same), n + 1);
+	}
+	for (begin_resize(10000); status().resizing; key++) {
+		insert(key, key + 1);
+		assert_int_equal(count_of(same), SAME + 1);
+		assert_int_equal(count_of(key), 1);
+	}
+	assert_int_equal(count_of(9), 1);
+	assert_int_equal(count_of(60), 0);
+	for (unsigned n = SAME + 1; n; n--) {
+		remove_keys(same, same + 1);
+		assert_int_equal(count_of(same), n - 1);
+	}
+}
+
+static unsigned char *visits;
+
+static void count_visit(struct near_rcu_map_entry *e, void *argument)
+{
+	const uint64_t *below = argument;
+
+	visits[item_of(e)->key] += item_of(e)->key < *below;
+}
+
+/* Buckets move between its parts, to more and to fewer. */
+static void sweep_within_a_resize(uint64_t n, size_t entries, size_t most)
+{
+	uint64_t cursor = 0, key = n;
+	unsigned parts = 0;
+
+	visits = calloc(2 * n, 1);
+	CHECK(visits);
+	begin_resize(entries);
+	do {
+		KEEPS_ERRNO(cursor = near_rcu_map_sweep(&map, cursor, most, count_visit, &n));
+		insert(key, key + 1);
+		remove_keys(key, key + 1);
+		parts++;
+	} while (cursor);
+	for (key = 0; key < n; key++)
+		assert_int_equal(visits[key], 1);
+	assert_true(most > 2 * n ? parts == 1 : parts > n / (6 * most + 12));
+	free(visits);
+	assert_int_equal(near_rcu_map_resize(&map, entries), 0);
+}
+
+static void sweeps_all_in_parts(void **state)
+{
+	static const size_t most[] = {1, 7, 100, SIZE_MAX};
+	uint64_t n = 8 * status().buckets;
+
+	insert(0, n);
+	for (size_t i = 0; i < LENGTH(most); i++) {
+		assert_int_equal(near_rcu_map_resize(&map, 2 * n), 0);
+		sweep_within_a_resize(n, 8 * n, most[i]);
+		sweep_within_a_resize(n, 2 * n, most[i]);
+	}
+	expect(0, n);
+}
+
+static void free_cleared(struct near_rcu_map_entry *e, void *argument)
+{
+	unsigned *n = argument;
+
+	(*n)++;
+	near_rcu_call(&rcu, &item_of(e)->rcu, item_free, sizeof(struct item));
+}
+
+static void clears(void **state)
+{
+	unsigned n = 0;
+
+	near_rcu_map_clear(&map, free_cleared, &n);
+	assert_int_equal(n, 0);
+	insert(0, 1000);
+	begin_resize(10000);
+	KEEPS_ERRNO(near_rcu_map_clear(&map, free_cleared, &n));
+	assert_int_equal(n, 1000);
+	expect(0, 0);
+	insert(0, 100);
+	expect(0, 100);
 }
 
 /* One thread that allocates a table, and does not run, delays nobody else. */
@@ -330,9 +554,10 @@ static void misuse_stops_the_program(void **state)
 	unit_dies(destroy_again, NULL, "near_rcu_map_destroy: no map, or destroyed before");
 }
 
-UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
-	       any_hash_will_do, all_is_found_at_each_step_of_a_resize,
-	       resizes_while_another_thread_allocates, no_memory,
+UNIT_MAIN_EACH(make, destroy, changes, replaces_what_was_found, gets_or_inserts,
+	       gets_or_inserts_without_memory, grows_and_shrinks, resizes_on_request, wrong_sizes,
+	       any_hash_will_do, all_is_found_at_each_step_of_a_resize, finds_all_entries_of_a_key,
+	       sweeps_all_in_parts, clears, resizes_while_another_thread_allocates, no_memory,
 	       a_resize_that_fails_changes_nothing, no_memory_within_a_resize,
 	       no_memory_for_a_change_that_helps, no_memory_for_a_map, fork_within_a_resize,
 	       destroy_within_a_resize, misuse_stops_the_program)
