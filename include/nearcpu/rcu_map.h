@@ -282,9 +282,10 @@ struct near_rcu_map_iterator {
 	const struct near_rcu_map *map;
 	const struct near__rcu_map_bucket *bucket; /* NULL: it has ended */
 	uint64_t first, last; /* of the mixed hashes that belong to the bucket */
-	const void *key;      /* NULL: all */
-	uint64_t hash;        /* of the key */
+	const void *key;      /* with of_key, */
+	uint64_t hash;        /* and its hash */
 	unsigned slot;
+	bool of_key; /* not all: a key that is a number may be NULL */
 };
 
 /* Begins an iteration, which must end in the same section. */

@@ -36,6 +36,7 @@ void near_rcu_map_begin_key(const struct near_rcu_map *m, const void *key,
 {
 	memset(i, 0, sizeof(*i));
 	i->map = m;
+	i->of_key = true;
 	i->key = key;
 	i->hash = m->hash(key);
 	i->first = near__rcu_map_mix(i->hash);
@@ -45,7 +46,7 @@ void near_rcu_map_begin_key(const struct near_rcu_map *m, const void *key,
 
 static bool is_meant(const struct near_rcu_map_iterator *i, const struct near_rcu_map_entry *e)
 {
-	if (i->key)
+	if (i->of_key)
 		return e->hash == i->hash && i->map->equal(e, i->key);
 	return near__rcu_map_mix(e->hash) - i->first <= i->last - i->first;
 }

@@ -327,6 +327,37 @@ static void count_visit(struct near_rcu_map_entry *e, void *argument)
 	visits[item_of(e)->key] += item_of(e)->key < *below;
 }
 
+static uint64_t number_hash(const void *key)
+{
+	return (uintptr_t)key;
+}
+
+static bool number_is(const struct near_rcu_map_entry *e, const void *key)
+{
+	return ((const struct item *)e)->key == (uintptr_t)key;
+}
+
+/* A map whose keys are numbers, not their addresses. */
+static void a_key_may_be_null(void **state)
+{
+	struct near_rcu_map numbers;
+	struct near_rcu_map_iterator i;
+	static struct item items[100]; /* several of a bucket */
+	near_rcu_token t;
+
+	assert_int_equal(near_rcu_map_init(&numbers, &rcu, number_hash, number_is, NULL), 0);
+	for (uintptr_t n = 0; n < LENGTH(items); n++) {
+		items[n].key = n;
+		assert_int_equal(near_rcu_map_insert(&numbers, &items[n].entry, (void *)n), 0);
+	}
+	t = near_rcu_enter(&rcu);
+	near_rcu_map_begin_key(&numbers, NULL, &i);
+	assert_ptr_equal(near_rcu_map_next(&i), &items[0].entry);
+	assert_null(near_rcu_map_next(&i));
+	near_rcu_exit(&rcu, t);
+	near_rcu_map_destroy(&numbers);
+}
+
 /* Buckets move between its parts, to more and to fewer. */
 static void sweep_within_a_resize(uint64_t n, size_t entries, size_t most)
 {
@@ -557,7 +588,8 @@ static void misuse_stops_the_program(void **state)
 UNIT_MAIN_EACH(make, destroy, changes, replaces_what_was_found, gets_or_inserts,
 	       gets_or_inserts_without_memory, grows_and_shrinks, resizes_on_request, wrong_sizes,
 	       any_hash_will_do, all_is_found_at_each_step_of_a_resize, finds_all_entries_of_a_key,
-	       sweeps_all_in_parts, clears, resizes_while_another_thread_allocates, no_memory,
+	       a_key_may_be_null, sweeps_all_in_parts, clears,
+	       resizes_while_another_thread_allocates, no_memory,
 	       a_resize_that_fails_changes_nothing, no_memory_within_a_resize,
 	       no_memory_for_a_change_that_helps, no_memory_for_a_map, fork_within_a_resize,
 	       destroy_within_a_resize, misuse_stops_the_program)
