@@ -146,7 +146,7 @@ NEAR_INLINE void near_histogram_record(struct near_histogram *h, uint64_t value)
 }
 
 /* For the latencies of a load generator that waits for each answer before its next request: counts
- * `value` and, as the requests that it did not make meanwhile would have had them, value -
+ * `value` and, as the requests that it did not make in that time would have had, value -
  * interval, value - 2 * interval and so on, down to the interval. An interval of 0: `value` alone.
  * Costs an add for each bucket that it reaches. */
 NEAR_API void near_histogram_record_corrected(struct near_histogram *h, uint64_t value,

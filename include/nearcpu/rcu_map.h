@@ -131,8 +131,8 @@ NEAR__INLINE uint64_t near__rcu_map_tag(uint64_t mixed)
 	return tag + !tag;
 }
 
-/* Acquire: whoever finds an entry by a tag that the slot had before loads the tag again, and finds
- * it then, too. */
+/* Acquire: pairs with the release of the insertion. A thread that has found an entry by a tag that
+ * the slot had before then loads the new tag, and finds the entry again. */
 #define near__rcu_map_load(slot) NEAR__RCU_LOADED(slot, __atomic_load_n(&(slot), __ATOMIC_ACQUIRE))
 
 NEAR__INLINE struct near__rcu_map_table *near__rcu_map_table(uintptr_t table)
@@ -309,7 +309,7 @@ NEAR_API uint64_t near_rcu_map_sweep(struct near_rcu_map *m, uint64_t cursor, si
 
 /* Removes all entries that are there when the call begins, and gives each that no other thread
  * removes to `removed`, which frees it after a grace period; it runs in a section, without a lock.
- * An entry that is inserted meanwhile may stay. */
+ * An entry that is inserted concurrently may stay. */
 NEAR_API void near_rcu_map_clear(struct near_rcu_map *m, near_rcu_map_visit *removed,
 				 void *argument);
 

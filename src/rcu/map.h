@@ -18,15 +18,14 @@
  *   on the entry is in the map. A lookup that loads the tag finds the entry, NULL or, if the slot
  *   was reused since, another entry: it compares the whole hash and the key. It may find the entry
  *   by a tag that the slot had before; that lookups after it do, too, is why the tag comes first,
- * and
- *   why a slot is loaded by an acquire, not only by its address.
+ *   and why a slot is loaded by an acquire, not only by its address.
  * - A lookup and a removal, of slot and then of tag: the reverse. The caller of the removal waits
  *   for a grace period, as for anything it unpublished.
  * - A lookup and a replacement: one store of the slot; the tag stays. The old entry's hash stays,
  *   too, until a grace period has ended: a lookup may have the entry, and not yet its hash.
  * - A replacement of what was found, and other changes. The lock's holder searches for the entry,
- * by
- *   its address: as the caller's section began before it was found, that is no other entry's yet.
+ *   by its address: as the caller's section began before it was found, that is no other entry's
+ *   yet.
  * - A lookup and a move. It loads MOVED before the slots. If the bucket had not moved then, what it
  *   finds in the slots was in the map at some moment of the lookup: the bucket's last content is
  *   that of the moment at which it moved. What is removed later is freed after the lookup's

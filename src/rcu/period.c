@@ -61,7 +61,7 @@ static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
 	int64_t began = near__now(CLOCK_MONOTONIC), report = REPORT_AFTER_NS;
 
 	/* In a child rcu_fork.c clears it: the thread that slept here is the parent's. Release:
-	 * who finds the number finds the time. */
+	 * pairs with the acquire in near_rcu_stats, which then loads the time. */
 	__atomic_store_n(&d->waits_since, (uint64_t)began, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->slept, d->slept + 1, __ATOMIC_RELEASE);
 	for (;;) {
