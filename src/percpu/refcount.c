@@ -164,6 +164,8 @@ static void collect_copies(struct near_refcount *r)
 			c->count = 0;
 		}
 	}
+	/* As in add_exact: what was done before a put that was counted in a copy is seen by the
+	 * last put. */
 	__atomic_fetch_add(&r->exact, total, __ATOMIC_ACQ_REL);
 }
 
