@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Four threads count requests and bytes; a report takes the bytes away, as exporters of metrics
- * do. */
+ * do. A gauge has the longest request, and one that looks now and then its own rate. */
 #include <nearcpu/counter.h>
+#include <nearcpu/gauge.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #define REQUESTS 100000
 
 static struct near_counter requests, bytes;
+static struct near_gauge longest;
 
 static void *serve(void *unused)
 {
@@ -19,6 +21,7 @@ static void *serve(void *unused)
 	for (int i = 0; i < REQUESTS; i++) {
 		near_counter_add(&requests, 1);
 		near_counter_add(&bytes, 512);
+		near_gauge_set_max(&longest, i % 700);
 	}
 	return NULL;
 }
@@ -37,9 +40,12 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	int64_t reported = 0;
+	struct near_rate rate = {0, 0};
+	double rose;
 
 	start(&requests);
 	start(&bytes);
+	near_rate_update(&rate, near_counter_read(&requests));
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, serve, NULL))
 			abort();
@@ -53,6 +59,9 @@ int main(void)
 	printf("%lld requests, %lld bytes reported, %lld left\n",
 	       (long long)near_counter_read(&requests), (long long)reported,
 	       (long long)near_counter_read(&bytes));
+	rose = near_rate_update(&rate, near_counter_read(&requests));
+	printf("longest %lld, requests were %s\n", (long long)near_gauge_exchange(&longest, 0),
+	       rose > 0 ? "answered" : "missing");
 	near_counter_destroy(&bytes);
 	near_counter_destroy(&requests);
 	return 0;

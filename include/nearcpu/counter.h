@@ -4,9 +4,10 @@
  * Cost:      add about 1 ns, no atomic instruction; read one load for each slot in use; a cached
  *            read one clock reading.
  * Memory:    8 bytes per slot in use, and the handle.
- * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork:
- *            the child keeps its own copy of the count; the child of a vfork adds to its parent's.
- *            No operation interrupts other CPUs. errno is left alone.
+ * Safety:    init, destroy, read_cached, reset, rate_update: any thread. add, read: signal handlers
+ *            too. A near_rate belongs to one thread at a time. Fork: the child keeps its own copy
+ *            of the count; the child of a vfork adds to its parent's. No operation interrupts other
+ *            CPUs. errno is left alone.
  * Order:     relaxed. A read counts every add that happened before it, and none twice; of
  *            concurrent adds it may count any.
  * Fallback:  a relaxed fetch_add on one of as many copies as there are CPUs.
@@ -17,6 +18,7 @@
  *            read_cached
  *                     yes   yes      yes       yes     no
  *            reset    yes   yes      yes       yes     no
+ *            rate_update: with all, but with no other of the same near_rate
  *
  *     struct near_counter hits;
  *     if (near_counter_init(&hits) == 0) {
@@ -83,6 +85,18 @@ NEAR_API int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_a
 /* Sets the count to 0 and returns what it was. Each add is in the result of exactly one reset or in
  * the count that stays. */
 NEAR_API int64_t near_counter_reset(struct near_counter *c);
+
+/* What one reader has seen last; all 0 at first. Each reader has its own, so that none disturbs
+ * another. */
+struct near_rate {
+	int64_t count;
+	uint64_t ns; /* CLOCK_MONOTONIC; 0: not yet */
+};
+
+/* By how much the count of anything has risen each second since the last call with this *r, and
+ * `count` becomes what was seen last. Negative if it fell, as a reset makes it. The first call
+ * returns 0; so does one within the same nanosecond, which the next includes. */
+NEAR_API double near_rate_update(struct near_rate *r, int64_t count);
 
 NEAR__END_DECLS
 

@@ -9,6 +9,7 @@
 #include <nearcpu/cond.h>
 #include <nearcpu/counter.h>
 #include <nearcpu/fifo.h>
+#include <nearcpu/gauge.h>
 #include <nearcpu/histogram.h>
 #include <nearcpu/idspace.h>
 #include <nearcpu/lock.h>
@@ -46,6 +47,7 @@ static const struct {
 	TYPE(cond),
 	TYPE(counter),
 	TYPE(fifo),
+	TYPE(gauge),
 	TYPE(histogram),
 	TYPE(histogram_options),
 	TYPE(histogram_range),
@@ -62,6 +64,7 @@ static const struct {
 	TYPE(pool_options),
 	TYPE(pool_stats),
 	TYPE(queue),
+	TYPE(rate),
 	TYPE(rcu),
 	TYPE(rcu_head),
 	TYPE(rcu_list),

@@ -130,3 +130,17 @@ int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns)
 	}
 	return total;
 }
+
+double near_rate_update(struct near_rate *r, int64_t count)
+{
+	uint64_t now = near__clock_ns(CLOCK_MONOTONIC);
+	const struct near_rate was = *r;
+
+	if (was.ns && now <= was.ns)
+		return 0;
+	*r = (struct near_rate){count, now};
+	if (!was.ns)
+		return 0;
+	return (double)(int64_t)((uint64_t)count - (uint64_t)was.count) * 1e9 /
+	       (double)(now - was.ns);
+}

@@ -18,8 +18,12 @@ static struct {
 	struct near_counter *added_to; /* by another thread, between two readings of the clock */
 } coarse;
 
+static int64_t monotonic; /* 0: the real clock */
+
 static int64_t clock_of_test(clockid_t clock)
 {
+	if (monotonic && clock == CLOCK_MONOTONIC)
+		return monotonic;
 	if (!coarse.ours || clock != CLOCK_MONOTONIC_COARSE)
 		return REAL_CLOCK;
 	coarse.readings++;
@@ -232,6 +236,43 @@ static void a_writer_lost_in_a_fork_does_not_keep_the_cache(void **state)
 	}
 }
 
+/* ---- rates ---- */
+
+static void each_reader_has_its_own_rate(void **state)
+{
+	struct near_rate scraper = {0}, logger = {0};
+
+	monotonic = 5000000000;
+	near_counter_add(&c, 100);
+	KEEPS_ERRNO(assert_true(near_rate_update(&scraper, near_counter_read(&c)) == 0));
+	assert_true(near_rate_update(&logger, near_counter_read(&c)) == 0);
+	near_counter_add(&c, 10);
+	/* No time has passed: the next call has it. */
+	assert_true(near_rate_update(&scraper, near_counter_read(&c)) == 0);
+	monotonic += 500000000;
+	assert_true(near_rate_update(&scraper, near_counter_read(&c)) == 20);
+	near_counter_add(&c, 30);
+	monotonic += 1500000000;
+	assert_true(near_rate_update(&scraper, near_counter_read(&c)) == 20);
+	assert_true(near_rate_update(&logger, near_counter_read(&c)) == 20);
+	monotonic += 2000000000;
+	assert_true(near_rate_update(&scraper, near_counter_read(&c)) == 0);
+	near_counter_reset(&c);
+	assert_true(near_rate_update(&logger, near_counter_read(&c)) == -70);
+	monotonic = 0;
+}
+
+static void rates_wrap_with_their_count(void **state)
+{
+	struct near_rate r = {0};
+
+	monotonic = 1;
+	near_rate_update(&r, INT64_MAX);
+	monotonic += 1000000000;
+	assert_true(near_rate_update(&r, INT64_MIN + 4) == 5);
+	monotonic = 0;
+}
+
 /* ---- threads ---- */
 
 #define ADDERS 6
@@ -387,5 +428,6 @@ static void a_child_has_its_own_count(void **state)
 UNIT_MAIN_EACH(make_counter, destroy_counter, adds_are_summed, sums_wrap, every_slot_counts,
 	       a_cached_read_is_as_old_as_it_may_be, within_a_tick_nothing_is_cached,
 	       the_cache_is_not_older_than_its_stamp, the_clock_may_start_at_zero,
+	       each_reader_has_its_own_rate, rates_wrap_with_their_count,
 	       a_writer_lost_in_a_fork_does_not_keep_the_cache, without_memory_init_fails,
 	       resets_lose_no_add, reads_never_go_back, handlers_may_add, a_child_has_its_own_count)
