@@ -13,6 +13,7 @@
 #include <nearcpu/histogram.h>
 #include <nearcpu/idspace.h>
 #include <nearcpu/lock.h>
+#include <nearcpu/metrics.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/once.h>
 #include <nearcpu/park.h>
@@ -57,6 +58,8 @@ static const struct {
 	TYPE(idspace_options),
 	TYPE(idspace_stats),
 	TYPE(lock),
+	TYPE(metric),
+	TYPE(metrics),
 	TYPE(mutex),
 	TYPE(once),
 	TYPE(park),

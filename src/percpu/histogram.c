@@ -260,17 +260,15 @@ static void read_words(const struct near_histogram *h, size_t first, size_t word
 			       : now[i] - base[i];
 }
 
-/* The sum of the middles of what the buckets have, and how far it may be off. A bucket without an
- * upper bound counts with its least value. */
+/* The sum of the middles of what the buckets have, and how far it may be off. */
 static void derive_sum(struct near_histogram_snapshot *s)
 {
 	for (unsigned i = 0; i < s->buckets; i++) {
 		struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
-		double n = (double)s->counts[i], width = (double)(r.high - r.low);
-		double middle = r.low > s->max ? 0 : width / 2;
+		double n = (double)s->counts[i], middle = near__histogram_middle(r, s->max);
 
-		s->sum += n * ((double)r.low + middle);
-		s->sum_error += n * (width - middle);
+		s->sum += n * middle;
+		s->sum_error += n * ((double)r.high - middle);
 	}
 }
 
@@ -325,25 +323,34 @@ int near_histogram_reset(struct near_histogram *h, struct near_histogram_snapsho
 
 /* ---- in place ---- */
 
-#define PART 64 /* buckets that are read together */
-#define PARTS ((65u << NEAR_HISTOGRAM_MAX_PRECISION) / PART + 1)
+#define PARTS ((65u << NEAR_HISTOGRAM_MAX_PRECISION) / NEAR__HISTOGRAM_PART + 1)
 
-struct part {
-	uint64_t counts[PART], bases[PART];
-	unsigned size;
-};
-
-/* Returns how many values the part has. */
-static uint64_t read_part(const struct near_histogram *h, unsigned number, struct part *p)
+struct near_histogram_range near__histogram_range_of(const struct near_histogram *h, unsigned i)
 {
-	unsigned first = number * PART, left = h->buckets - first;
+	const struct near_histogram_snapshot all = histogram_shape(h);
+
+	return near_histogram_snapshot_bucket(&all, i);
+}
+
+uint64_t near__histogram_read_part(const struct near_histogram *h, unsigned first,
+				   struct near__histogram_part *p)
+{
+	unsigned left = h->buckets - first;
 	uint64_t total = 0;
 
-	p->size = left < PART ? left : PART;
+	p->size = left < NEAR__HISTOGRAM_PART ? left : NEAR__HISTOGRAM_PART;
 	read_words(h, first, p->size, p->counts, p->bases, false);
 	for (unsigned i = 0; i < p->size; i++)
 		total += p->counts[i];
 	return total;
+}
+
+uint64_t near__histogram_exact_sum(const struct near_histogram *h)
+{
+	uint64_t sum, base;
+
+	read_words(h, h->buckets, 1, &sum, &base, false);
+	return sum;
 }
 
 /* The counts of the parts say which one has the rank, and only that is read again. It has no less
@@ -351,24 +358,23 @@ static uint64_t read_part(const struct near_histogram *h, unsigned number, struc
 struct near_histogram_range near_histogram_percentile(const struct near_histogram *h,
 						      double percent)
 {
-	const struct near_histogram_snapshot all = histogram_shape(h);
-	unsigned parts = (h->buckets + PART - 1) / PART;
+	const unsigned part = NEAR__HISTOGRAM_PART, parts = (h->buckets + part - 1) / part;
 	uint64_t totals[PARTS], count = 0, below = 0, rank;
-	struct part p;
+	struct near__histogram_part p;
 
 	for (unsigned i = 0; i < parts; i++)
-		count += totals[i] = read_part(h, i, &p);
+		count += totals[i] = near__histogram_read_part(h, i * part, &p);
 	rank = near__histogram_rank(count, percent);
 	for (unsigned n = 0; n < parts; n++) {
 		if (below + totals[n] < rank) {
 			below += totals[n];
 			continue;
 		}
-		read_part(h, n, &p);
+		near__histogram_read_part(h, n * part, &p);
 		for (unsigned i = 0; i < p.size; i++) {
 			below += p.counts[i];
 			if (below >= rank && p.counts[i])
-				return near_histogram_snapshot_bucket(&all, n * PART + i);
+				return near__histogram_range_of(h, n * part + i);
 		}
 	}
 	return (struct near_histogram_range){0, 0};

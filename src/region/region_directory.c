@@ -44,7 +44,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static bool is_name(const char *s)
+bool near__region_is_name(const char *s)
 {
 	size_t n = 0;
 
@@ -98,8 +98,7 @@ static bool is_taken(const char *labels, const char *name, size_t n)
 	return false;
 }
 
-/* name="value",name="value" */
-static bool are_labels(const char *s)
+bool near__region_are_labels(const char *s)
 {
 	const char *all = s;
 
@@ -149,9 +148,9 @@ static bool object_fits(const struct near_region *r, uint32_t flags, uint64_t of
 static bool is_whole(const struct near_region *r, const struct region_entry *e)
 {
 	return are_flags(e->flags) && memchr(e->name, 0, sizeof(e->name)) &&
-	       memchr(e->labels, 0, sizeof(e->labels)) && is_name(e->name) &&
-	       are_labels(e->labels) && e->size && e->size % 8 == 0 && e->offset % 8 == 0 &&
-	       object_fits(r, e->flags, e->offset, e->size);
+	       memchr(e->labels, 0, sizeof(e->labels)) && near__region_is_name(e->name) &&
+	       near__region_are_labels(e->labels) && e->size && e->size % 8 == 0 &&
+	       e->offset % 8 == 0 && object_fits(r, e->flags, e->offset, e->size);
 }
 
 /* Whether it is whole and begins where the earlier ones have ended. */
@@ -349,11 +348,11 @@ static int check_object(const struct near_region *r, struct near_region_object *
 {
 	if (!o->labels)
 		o->labels = "";
-	if (!o->name || !is_name(o->name))
+	if (!o->name || !near__region_is_name(o->name))
 		return near__reason_set(
 			r, -EINVAL,
 			"a name has 1 to 63 letters, digits, `_`, `:`, and no digit first");
-	if (!are_labels(o->labels))
+	if (!near__region_are_labels(o->labels))
 		return near__reason_set(
 			r, -EINVAL,
 			"labels are written name=\"value\",..., at most 127 bytes, no name "

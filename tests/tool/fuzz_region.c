@@ -72,7 +72,8 @@ static void list(int fd, const char *option)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const forms[] = {
-		"--", "--json", "--prometheus", "--prometheus-native", "--otlp", "--hdr"};
+		"--",     "--json", "--prometheus", "--openmetrics", "--prometheus-native",
+		"--otlp", "--hdr"};
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)

@@ -119,6 +119,14 @@ class Stats(ScratchCase):
             self.assertEqual(samples["latency_count", f'path="{path}"'], 100)
             self.assertIn(("63", 64), bounds)
 
+    def test_openmetrics(self):
+        lines = self.stats("--openmetrics").splitlines()
+        self.assertEqual(lines[-1], "# EOF")
+        self.assertIn("# TYPE requests unknown", lines)
+        self.assertIn('many{index="0"} -1', lines)
+        self.assertIn('latency_bucket{path="/b",le="63.0"} 64', lines)
+        self.expect(run("stats", "--openmetrics", "--json", self.region), 2, "one form")
+
     def test_region_without_a_name(self):
         fd = os.memfd_create("region")
         with open(self.region, "rb") as file:
@@ -164,9 +172,9 @@ class Stats(ScratchCase):
     def test_damaged_histogram(self):
         self.change(DIRECTORY + 1 * ENTRY + 24, b"\x03")  # its precision
         for option, what in (("--", "is damaged"), ("--json", "null"), ("--prometheus", "TYPE"),
-                             ("--otlp", "latency")):
+                             ("--otlp", "latency"), ("--openmetrics", "TYPE")):
             result = run("stats", option, self.region)
-            self.expect(result, 1, "1 damaged")
+            self.expect(result, 1, "damaged histograms")
             self.assertIn(what, result.stdout)
 
     def test_name_of_the_program(self):

@@ -15,12 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool as_json, as_prometheus, as_native, as_otlp, as_hdr;
+static bool as_json, as_prometheus, as_openmetrics, as_native, as_otlp, as_hdr;
 static uint64_t buckets; /* 0: all */
 
 static const struct option_row rows[] = {
 	{"json", .help = "as JSON", .flag = &as_json},
 	{"prometheus", .help = "in Prometheus' text format", .flag = &as_prometheus},
+	{"openmetrics", .help = "in OpenMetrics' text format", .flag = &as_openmetrics},
 	{"prometheus-native", .help = "in Prometheus' protocol buffers, with native histograms",
 	 .flag = &as_native},
 	{"otlp", .help = "as OpenTelemetry's JSON, for a collector's /v1/metrics",
@@ -101,8 +102,8 @@ static int content_print(struct content *c)
 		return output_json("stats", "-", as_json ? region_json(c) : region_otlp(c));
 	if (as_native)
 		print_native(c);
-	else if (as_prometheus)
-		print_prometheus(c);
+	else if (as_prometheus || as_openmetrics)
+		print_prometheus(c, as_openmetrics);
 	else
 		print_text(c);
 	return EXIT_DONE;
@@ -113,14 +114,15 @@ int stats_main(int argc, char **argv)
 	struct content c = {0};
 	int code;
 
-	as_json = as_prometheus = as_native = as_otlp = as_hdr = false; /* of an earlier call */
+	/* Of an earlier call. */
+	as_json = as_prometheus = as_openmetrics = as_native = as_otlp = as_hdr = false;
 	buckets = 0;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
 	if (optind + 1 != argc)
 		return usage_error("stats", optind < argc ? "one file at a time" : "no file given");
-	if (as_json + as_prometheus + as_native + as_otlp + as_hdr > 1)
+	if (as_json + as_prometheus + as_openmetrics + as_native + as_otlp + as_hdr > 1)
 		return usage_error("stats", "one form at a time");
 	if (buckets && !as_native && !as_otlp)
 		return usage_error("stats", "--buckets goes with --prometheus-native and --otlp");
@@ -130,7 +132,7 @@ int stats_main(int argc, char **argv)
 	if (code == EXIT_DONE) {
 		code = finish_stdout("stats", content_print(&c));
 		if (code == EXIT_DONE && c.damaged)
-			code = failure("stats", "'%s': %u damaged histograms", c.path, c.damaged);
+			code = failure("stats", "'%s': damaged histograms", c.path);
 	}
 	if (c.region.header)
 		near_region_close(&c.region);

@@ -18,7 +18,7 @@ struct content {
 	struct near_region_stats status;
 	unsigned buckets; /* of an exponential histogram, at most */
 	json_t *metrics;  /* of OpenTelemetry, while they are made */
-	unsigned damaged; /* histograms that are not what the directory has about them */
+	unsigned damaged; /* not 0: histograms are not what the directory has about them */
 };
 
 /* Of an object of counters: how many, and the value of one. */
@@ -38,7 +38,7 @@ void print_name(const struct near_region_object *o, const char *suffix, const ch
 		const char *value);
 
 void print_text(struct content *c);
-void print_prometheus(struct content *c);
+void print_prometheus(struct content *c, bool as_openmetrics);
 
 /* NULL without memory. */
 json_t *region_json(struct content *c);

@@ -2,7 +2,9 @@
 /* nearcpu stats as text, and in Prometheus' text format. */
 #include "stats/stats.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <nearcpu/metrics.h>
 
 #include "common/text.h"
 
@@ -69,54 +71,22 @@ void print_text(struct content *c)
 
 /* ---- Prometheus ---- */
 
-/* With a bucket for each power of two, whatever was recorded: bounds must not change. */
-static void print_histogram_prometheus(const struct near_region_object *o,
-				       const struct near_histogram_snapshot *s)
+static int print_piece(void *unused, const char *text, size_t size)
 {
-	uint64_t below = 0, bound = 1;
-
-	for (unsigned i = 0; i < s->buckets; i++) {
-		struct near_histogram_range r = near_histogram_snapshot_bucket(s, i);
-
-		below += s->counts[i];
-		if (r.high != bound)
-			continue;
-		print_name(o, "_bucket", "le", word("%" PRIu64, bound).text);
-		printf(" %" PRIu64 "\n", below);
-		bound = bound * 2 + 1;
-	}
-	print_name(o, "_bucket", "le", "+Inf");
-	printf(" %" PRIu64 "\n", s->count);
-	print_name(o, "_sum", NULL, NULL);
-	printf(" %.17g\n", s->sum);
-	print_name(o, "_count", NULL, NULL);
-	printf(" %" PRIu64 "\n", s->count);
+	(void)unused;
+	return fwrite(text, 1, size, stdout) == size ? 0 : -EIO;
 }
 
-/* Of objects of several kinds those of the first are printed. The help text is the same for all
- * regions: collectors compare those of the files that they read. */
-static void print_group(struct content *c, const struct near_region_object *o, unsigned count)
+/* What fails besides is found when standard output is closed. */
+void print_prometheus(struct content *c, bool as_openmetrics)
 {
-	bool is_histogram = o->kind == NEAR_REGION_HISTOGRAM;
-	struct near_histogram_snapshot s;
+	struct near_metric region = {.kind = NEAR_METRIC_REGION, .object = &c->region};
+	struct near_metrics all = {&region};
+	int err = near_metrics_write(
+		&all, as_openmetrics ? NEAR_METRICS_OPENMETRICS : NEAR_METRICS_PROMETHEUS,
+		print_piece, NULL);
 
-	printf("# HELP %s %s\n", o->name,
-	       is_histogram ? "A near_histogram(3) in a region."
-			    : "A near_shared_counters(3) counter.");
-	printf("# TYPE %s %s\n", o->name, is_histogram ? "histogram" : "counter");
-	for (const struct near_region_object *end = o + count; o < end && !ferror(stdout); o++) {
-		for (size_t n = 0; !is_histogram && n < counters_of(o); n++) {
-			print_counter_name(o, n);
-			printf(" %" PRId64 "\n", counter_value(c, o, n));
-		}
-		if (is_histogram && read_histogram(c, o, &s)) {
-			print_histogram_prometheus(o, &s);
-			near_histogram_snapshot_free(&s);
-		}
-	}
-}
-
-void print_prometheus(struct content *c)
-{
-	each_name(c, print_group);
+	if (err == -ENOMEM)
+		out_of_memory();
+	c->damaged = err == -EBADMSG;
 }
