@@ -7,7 +7,7 @@
  * Cost:      put and get 10 ns each without contention: a near_mutex, and a load for sleepers. From
  *            two threads on, what a contended near_mutex costs. A batch takes the lock once. To
  *            wake a thread takes a system call.
- * Memory:    48 bytes, and 8 for each element of the capacity, allocated by init.
+ * Memory:    64 bytes, and 8 for each element of the capacity, allocated by init.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
  *            there are no cancellation points. Elements are never dereferenced; NULL is one. A
  *            signal handler that interrupts a wait must return: after siglongjmp(3) the waiter,
@@ -17,13 +17,14 @@
  * Fallback:  needs no rseq; the same code everywhere.
  * Fairness:  that of near_mutex. Sleepers are woken first in, first out; a thread that does not
  *            sleep may be quicker.
- * Misuse:    use before init or after destroy stops the program with one line on standard error.
+ * Misuse:    use before init or after destroy, destroy while a watch is armed, and more done than
+ *            put, stop the program with one line on standard error.
  * Fork:      the child has its copy; no thread waits in it. If another thread was in a call at the
  *            fork, the child cannot use the fifo: the program stops, as for a near_mutex.
  *
- * Concurrent with:   put, get  close  destroy
- *     put, get         yes      yes     no
- *     close            yes      yes     no
+ * Concurrent with:         put, get, done, join  close  destroy
+ *     put, get, done, join         yes            yes     no
+ *     close                        yes            yes     no
  *
  *     struct near_fifo lines;
  *     void *line;
@@ -41,6 +42,7 @@
 #define NEARCPU_FIFO_H
 
 #include <nearcpu/cond.h>
+#include <nearcpu/watch.h>
 
 NEAR__BEGIN_DECLS
 
@@ -49,9 +51,9 @@ NEAR__BEGIN_DECLS
 /* Private. */
 struct near_fifo {
 	struct near_mutex lock; /* guards all below */
-	struct near_cond elements, room;
-	uint32_t closed;
-	size_t capacity, first, count;
+	struct near_cond elements, room, all_done;
+	uint32_t closed, watched;
+	size_t capacity, first, count, unfinished;
 	void **cells;
 };
 
@@ -77,6 +79,17 @@ NEAR_API int near_fifo_put_until(struct near_fifo *f, void *element, int clock,
 NEAR_API int near_fifo_get_until(struct near_fifo *f, void **element, int clock,
 				 const struct timespec *deadline, struct near_cancel *cancel);
 
+/* Put an element before all others: it is taken next. Errors as without `front`. */
+NEAR_API int near_fifo_try_put_front(struct near_fifo *f, void *element);
+NEAR_API int near_fifo_put_front(struct near_fifo *f, void *element);
+NEAR_API int near_fifo_put_front_until(struct near_fifo *f, void *element, int clock,
+				       const struct timespec *deadline, struct near_cancel *cancel);
+
+/* near_fifo_try_get for a thread that polls descriptors (watch.h). Errors as near_fifo_try_get:
+ * after -EAGAIN the watch is armed, and its descriptor becomes readable when there is an element,
+ * or the fifo is closed. */
+NEAR_API int near_fifo_get_or_arm(struct near_fifo *f, void **element, struct near_watch *watch);
+
 /* Several at once. They return how many, if any; 0: n is 0; or an error. */
 
 /* Puts what there is room for, in one step. Errors as near_fifo_try_put. */
@@ -88,6 +101,17 @@ NEAR_API long near_fifo_try_get_many(struct near_fifo *f, void **elements, size_
 /* Takes up to n, and waits until there is one. Errors as near_fifo_get_until. */
 NEAR_API long near_fifo_get_many_until(struct near_fifo *f, void **elements, size_t n, int clock,
 				       const struct timespec *deadline, struct near_cancel *cancel);
+
+/* Elements that are tasks: says that n of those that were taken are done. */
+NEAR_API void near_fifo_done(struct near_fifo *f, size_t n);
+
+/* Waits until all elements that were put are done: at one moment none is in the fifo or with a
+ * thread. */
+NEAR_API void near_fifo_join(struct near_fifo *f);
+
+/* The same: 0. Or gives up: errors as near_mutex_lock_until. */
+NEAR_API int near_fifo_join_until(struct near_fifo *f, int clock, const struct timespec *deadline,
+				  struct near_cancel *cancel);
 
 /* No put succeeds from now on; gets take what is left, then return -EPIPE. Wakes all threads that
  * wait. Closing again does nothing. */

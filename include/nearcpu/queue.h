@@ -10,7 +10,7 @@
  *            interrupts all CPUs that run this process; when getters sleep often, each put executes
  *            a fence instead, until puts without sleepers outweigh the next membarrier. To wake a
  *            thread takes a system call.
- * Memory:    48 bytes, and for each slot in use 128 bytes and up to 8 for each element of the
+ * Memory:    56 bytes, and for each slot in use 128 bytes and up to 8 for each element of the
  *            capacity, rounded up to a power of two: pages are taken as the ring reaches them.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
  *            there are no cancellation points. Elements are never dereferenced; NULL is one. A
@@ -22,23 +22,26 @@
  * Full:      the capacity is that of each slot. A put needs room in the ring of the slot it is on:
  *            near_queue_try_put fails although others have room, near_queue_put waits until it can
  *            put on the slot that it is on by then.
+ * Done:      if threads count the tasks that they have done (near_queue_done: 10 ns, a fence),
+ *            others can wait for the end of all (near_queue_join).
  * Empty:     a get that returns nothing found all rings empty at one moment during the call.
  * Fairness:  one get in 32 of each thread begins with another slot than its own: no element waits
  *            for ever while threads get. Sleepers are woken first in, first out; a thread that does
  *            not sleep may be quicker.
  * Close:     after near_queue_close has returned, no put succeeds, and gets take what is left, then
  *            return -EPIPE.
- * Misuse:    use before init or after destroy, and destroy while threads wait, stop the program
- *            with one line on standard error.
+ * Misuse:    use before init or after destroy, destroy while threads wait or a watch is armed, and
+ *            more done than put, stop the program with one line on standard error.
  * Fork:      the child has its copy of all elements; no thread waits in it. What a get or a put in
  *            progress in another thread moves is there or not, never torn or twice. In the child of
  *            a vfork, calls take locks that its parent's calls take, too: such a child must not be
- *            killed during a call.
+ *            killed during a call. What other threads were to do, no thread of the child does: it
+ *            does not join.
  * Fallback:  as many rings as CPUs, indexed by the CPU; put takes a lock.
  *
- * Concurrent with:   put, get  close  destroy
- *     put, get         yes      yes     no
- *     close            yes      yes     no
+ * Concurrent with:         put, get, done, join  close  destroy
+ *     put, get, done, join         yes            yes     no
+ *     close                        yes            yes     no
  *
  *     struct near_queue jobs;
  *     void *job;
@@ -59,14 +62,15 @@
 
 #include <nearcpu/cancel.h>
 #include <nearcpu/percpu.h>
+#include <nearcpu/watch.h>
 #include <time.h>
 
 NEAR__BEGIN_DECLS
 
 #define NEAR_QUEUE_MAX_CAPACITY 16384
 
-/* Private; src/queue/queue.h explains it. All but `state` and the last two are constant while the
- * queue is open. */
+/* Private; src/queue/queue.h explains it. All but `state` and the last three are constant while
+ * the queue is open. */
 struct near_queue {
 	uint32_t open; /* NEAR__OPEN, or no sequence appends */
 	uint32_t state;
@@ -76,6 +80,7 @@ struct near_queue {
 	uint32_t capacity;
 	uint32_t fence_puts;
 	uint64_t slept_at;
+	uint32_t joiners;
 };
 
 /* Returns 0; -EINVAL: the capacity is 0; -E2BIG: above NEAR_QUEUE_MAX_CAPACITY; -ENOMEM. */
@@ -149,6 +154,11 @@ NEAR_API int near_queue_put_until(struct near_queue *q, void *element, int clock
 NEAR_API int near_queue_get_until(struct near_queue *q, void **element, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel);
 
+/* near_queue_try_get for a thread that polls descriptors (watch.h). Errors as near_queue_try_get:
+ * after -EAGAIN the watch is armed, and its descriptor becomes readable when there is an element,
+ * or the queue is closed. */
+NEAR_API int near_queue_get_or_arm(struct near_queue *q, void **element, struct near_watch *watch);
+
 /* Several at once. They return how many, if any; 0: n is 0; or an error. */
 
 /* Appends them in their order, as many as there is room for; those of other threads may come
@@ -162,6 +172,18 @@ NEAR_API long near_queue_try_get_many(struct near_queue *q, void **elements, siz
 NEAR_API long near_queue_get_many_until(struct near_queue *q, void **elements, size_t n, int clock,
 					const struct timespec *deadline,
 					struct near_cancel *cancel);
+
+/* Elements that are tasks: says that n of those that were taken are done. While a thread joins, it
+ * looks at the slots in use until one has an element. */
+NEAR_API void near_queue_done(struct near_queue *q, size_t n);
+
+/* Waits until all elements that were put are done: at one moment none is in the queue or with a
+ * thread. Acquires what each near_queue_done released. */
+NEAR_API void near_queue_join(struct near_queue *q);
+
+/* The same: 0. Or gives up: errors as near_mutex_lock_until. */
+NEAR_API int near_queue_join_until(struct near_queue *q, int clock, const struct timespec *deadline,
+				   struct near_cancel *cancel);
 
 /* Closes the queue, and wakes all threads that wait. Makes one membarrier. Closing again does
  * nothing. */

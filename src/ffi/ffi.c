@@ -33,6 +33,7 @@
 #include <nearcpu/stack.h>
 #include <nearcpu/thrsleep.h>
 #include <nearcpu/trace.h>
+#include <nearcpu/watch.h>
 #include <string.h>
 
 /* clang-format off */
@@ -103,6 +104,7 @@ static const struct {
 	TYPE(trace_stats),
 	TYPE(unpark),
 	TYPE(unparked),
+	TYPE(watch),
 	TYPE(worker),
 };
 

@@ -318,15 +318,20 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 
 bool near__lot_wake(struct near__waiter *w)
 {
+	uint32_t *word; /* after the exchange, w may be gone: only its address is used */
+	bool notifies;
+
 	if (!w)
 		return true;
-	NEAR__TSAN_RELEASE(&w->word);
-
-	uint32_t *word = &w->word; /* after the exchange, w may be gone: only its address is used */
-
+	word = &w->word;
+	notifies = w->notify;
+	if (NEAR__UNLIKELY(notifies))
+		w->notify(w);
+	NEAR__TSAN_RELEASE(word);
 	/* Release: pairs with the acquire in waiter_word. */
-	return __atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP &&
-	       near__futex_wake(word, 1, false);
+	return (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP &&
+		near__futex_wake(word, 1, false)) ||
+	       notifies;
 }
 
 size_t near__lot_wake_all(struct near__waiter *w)

@@ -62,6 +62,9 @@ struct near__waiter {
 	 * first. NULL: the sleeps need no timer, which is a tenth of the cost of the shortest
 	 * ones. */
 	bool (*check)(struct near__waiter *w);
+	/* Called by the waker, without the lock, before the wait ends: no thread sleeps, but this
+	 * notifies one. NULL: a thread sleeps. */
+	void (*notify)(struct near__waiter *w);
 	void *arg;
 };
 

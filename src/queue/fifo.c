@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "queue/calls.h"
+#include "queue/queue.h"
 
 /* How a call waits for room or for an element; NULL: it does not. */
 struct wait {
@@ -41,6 +42,8 @@ static void fifo_check(const struct near_fifo *f)
 void near_fifo_destroy(struct near_fifo *f)
 {
 	fifo_check(f);
+	if (near__queue_wake(&f->watched, GETTERS, 0))
+		near__die("near_fifo_destroy: a watch is armed");
 	near_mutex_destroy(&f->lock);
 	free(f->cells);
 	f->cells = NULL;
@@ -63,26 +66,48 @@ static __attribute__((noinline)) void fifo_unlock(struct near_fifo *f)
 	near_mutex_unlock(&f->lock);
 }
 
-/* Appends what there is room for, or takes what there is (`in`: NULL). */
-static inline size_t fifo_move(struct near_fifo *f, void *const *in, void **out, size_t n)
+/* Called with the lock after k elements were put. Waiters and watches share them:
+ * one notified too many finds the fifo empty. */
+static void fifo_notify(struct near_fifo *f, size_t k)
 {
-	struct near_cond *c = in ? &f->elements : &f->room;
-	size_t most = in ? f->capacity - f->count : f->count, k = n < most ? n : most;
+	f->unfinished += k;
+	/* Relaxed: a watch is armed with the lock held. */
+	if (NEAR__UNLIKELY(__atomic_load_n(&f->watched, __ATOMIC_RELAXED)) && k)
+		near__queue_wake(&f->watched, GETTERS, k);
+}
 
+/* Which elements move. */
+enum side {
+	TAKE,
+	APPEND,
+	PUT_FIRST,
+};
+
+/* Takes what there is, or puts what there is room for. */
+static inline size_t fifo_move(struct near_fifo *f, enum side side, void *const *in, void **out,
+			       size_t n)
+{
+	struct near_cond *c = side == TAKE ? &f->room : &f->elements;
+	size_t most = side == TAKE ? f->count : f->capacity - f->count, k = n < most ? n : most;
+
+	if (side == PUT_FIRST)
+		f->first = k <= f->first ? f->first - k : f->capacity - (k - f->first);
 	for (size_t i = 0; i < k; i++) {
-		size_t at = in ? f->count + i : i, left = f->capacity - f->first;
+		size_t at = side == APPEND ? f->count + i : i, left = f->capacity - f->first;
 		void **cell = &f->cells[at < left ? f->first + at : at - left];
 
-		if (in)
-			*cell = in[i];
-		else
+		if (side == TAKE)
 			out[i] = *cell;
+		else
+			*cell = in[i];
 	}
-	if (!in)
+	if (side == TAKE)
 		f->first = k < f->capacity - f->first ? f->first + k : k - (f->capacity - f->first);
-	f->count += in ? k : -k;
+	f->count += side == TAKE ? -k : k;
 	for (size_t i = 0; i < k && near__cond_is_waited_for(c); i++)
 		near_cond_signal(c);
+	if (side != TAKE)
+		fifo_notify(f, k);
 	return k;
 }
 
@@ -98,19 +123,19 @@ static void wait_awake(struct near_fifo *f, unsigned waits)
 }
 
 /* A put is done when all n are put, a get when it has one. */
-static inline long fifo_move_all(struct near_fifo *f, void *const *in, void **out, size_t n,
-				 const struct wait *w)
+static inline long fifo_move_all(struct near_fifo *f, enum side side, void *const *in, void **out,
+				 size_t n, const struct wait *w)
 {
-	struct near_cond *c = in ? &f->room : &f->elements;
+	struct near_cond *c = side == TAKE ? &f->elements : &f->room;
 	unsigned waits = 0;
 	size_t done = 0;
 	int r = 0;
 
 	fifo_lock(f);
 	for (;;) {
-		if (!in || !f->closed)
-			done += fifo_move(f, in ? in + done : NULL, out, n - done);
-		if (done == n || (done && !in) || r)
+		if (side == TAKE || !f->closed)
+			done += fifo_move(f, side, in ? in + done : NULL, out, n - done);
+		if (done == n || (done && side == TAKE) || r)
 			break;
 		if (f->closed)
 			r = -EPIPE;
@@ -127,12 +152,17 @@ static inline long fifo_move_all(struct near_fifo *f, void *const *in, void **ou
 
 static long fifo_put(struct near_fifo *f, void *const *elements, size_t n, const struct wait *w)
 {
-	return fifo_move_all(f, elements, NULL, n, w);
+	return fifo_move_all(f, APPEND, elements, NULL, n, w);
+}
+
+static int fifo_put_first(struct near_fifo *f, void *element, const struct wait *w)
+{
+	return result_of_one(fifo_move_all(f, PUT_FIRST, &element, NULL, 1, w));
 }
 
 static long fifo_get(struct near_fifo *f, void **elements, size_t n, const struct wait *w)
 {
-	return fifo_move_all(f, NULL, elements, n, w);
+	return fifo_move_all(f, TAKE, NULL, elements, n, w);
 }
 
 int near_fifo_try_put(struct near_fifo *f, void *element)
@@ -161,6 +191,22 @@ int near_fifo_put_until(struct near_fifo *f, void *element, int clock,
 	return result_of_one(fifo_put(f, &element, 1, &(struct wait){clock, deadline, cancel}));
 }
 
+int near_fifo_try_put_front(struct near_fifo *f, void *element)
+{
+	return fifo_put_first(f, element, NULL);
+}
+
+int near_fifo_put_front(struct near_fifo *f, void *element)
+{
+	return fifo_put_first(f, element, &no_limit);
+}
+
+int near_fifo_put_front_until(struct near_fifo *f, void *element, int clock,
+			      const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return fifo_put_first(f, element, &(struct wait){clock, deadline, cancel});
+}
+
 int near_fifo_get_until(struct near_fifo *f, void **element, int clock,
 			const struct timespec *deadline, struct near_cancel *cancel)
 {
@@ -183,12 +229,57 @@ long near_fifo_get_many_until(struct near_fifo *f, void **elements, size_t n, in
 	return fifo_get(f, elements, n, &(struct wait){clock, deadline, cancel});
 }
 
+/* The watch is armed while the lock is held: so a put comes before, or finds it. */
+int near_fifo_get_or_arm(struct near_fifo *f, void **element, struct near_watch *watch)
+{
+	int r = 0;
+
+	near__watch_reset(watch);
+	fifo_lock(f);
+	if (!fifo_move(f, TAKE, NULL, element, 1))
+		r = f->closed ? -EPIPE : -EAGAIN;
+	if (r == -EAGAIN)
+		near__watch_arm(watch, &f->watched);
+	fifo_unlock(f);
+	return r;
+}
+
+void near_fifo_done(struct near_fifo *f, size_t n)
+{
+	fifo_lock(f);
+	if (n > f->unfinished)
+		near__die("near_fifo_done: more are done than were put");
+	f->unfinished -= n;
+	if (!f->unfinished)
+		near_cond_broadcast(&f->all_done);
+	fifo_unlock(f);
+}
+
+int near_fifo_join_until(struct near_fifo *f, int clock, const struct timespec *deadline,
+			 struct near_cancel *cancel)
+{
+	int r = 0;
+
+	fifo_lock(f);
+	while (f->unfinished && !r)
+		r = near_cond_wait_until(&f->all_done, &f->lock, clock, deadline, cancel);
+	r = f->unfinished ? r : 0;
+	fifo_unlock(f);
+	return r;
+}
+
+void near_fifo_join(struct near_fifo *f)
+{
+	near_fifo_join_until(f, CLOCK_MONOTONIC, NULL, NULL);
+}
+
 void near_fifo_close(struct near_fifo *f)
 {
 	fifo_lock(f);
 	f->closed = 1;
 	near_cond_broadcast(&f->elements);
 	near_cond_broadcast(&f->room);
+	near__queue_wake(&f->watched, GETTERS, SIZE_MAX);
 	fifo_unlock(f);
 }
 

@@ -45,10 +45,11 @@ void near_queue_destroy(struct near_queue *q)
 
 	near__queue_check(q);
 	in_use = near__queue_wake(&q->state, GETTERS, 0);
+	in_use |= near__queue_wake(&q->joiners, JOINERS, 0);
 	for (unsigned s = 0; near_percpu_next(q->p, &s); s++)
 		in_use |= near__queue_wake(&ring_of(q, s)->putters, PUTTERS, 0);
 	if (in_use)
-		near__die("near_queue_destroy: threads wait");
+		near__die("near_queue_destroy: threads wait, or a watch is armed");
 	q->open = NEAR__UNOPENED;
 	near_percpu_free(q->p);
 	q->p = NULL;

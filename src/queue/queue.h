@@ -51,6 +51,17 @@
  *   loads it first, and then finds the queue empty, finds it empty for good. A get that finds the
  *   queue empty between the two makes the close complete. A thread that goes to sleep loads `open`
  *   after it entered the lot, and close searches the lot after it changed that.
+ * - A watch is a getter that sleeps in epoll_wait. The put that wakes it writes to its descriptor,
+ *   then sets WOKEN; a thread that leaves the lot waits for that, so that nothing is written later.
+ *   A watch that was notified counts as a woken thread that has not got yet: so near_watch_disarm
+ *   wakes another one.
+ * - A join, and a task that is done. `done` of a slot is a counter. A join loads those of all
+ *   slots, then all tails. A get acquires the tail of the put, and done releases: so the tails
+ *   count each element whose done was counted, and if both sums are the same, all that was put was
+ *   done when the first tail was loaded. The joiner enters the lot and sets `joiners`, fences and
+ *   sums; near_queue_done adds, fences and loads `joiners`: one of the two finds the other. A done
+ *   that finds it sums as well; the last of several finds what the others added
+ *   (models/queue_join.pml).
  * - A signal handler. The parking lot and the fallback's lock exclude it.
  * - fork. The child's heads and tails are those of one moment each, and a head never passes a tail:
  *   the tail was stored, and visible, before a get could load it. It holds the fallback's locks
@@ -77,6 +88,9 @@
 /* Of ring.putters. */
 #define PUTTERS 1u /* sleep, or did */
 
+/* Of near_queue.joiners. */
+#define JOINERS 1u /* sleep, or did */
+
 /* Of a thread, for all queues. Without a block it remembers nothing. */
 struct near__queue_thread {
 	uint32_t slot, turn;  /* get.c */
@@ -89,6 +103,7 @@ NEAR__BLOCK_PART(near__queue_thread, struct near__queue_thread, queue);
 struct ring {
 	uint64_t tail;
 	uint64_t limit;
+	int64_t done;
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t seen;
 	uint32_t putters;
@@ -123,5 +138,15 @@ bool near__queue_is_full(const struct near_queue *q, const struct ring *r);
 /* Threads sleep at the address of a flag: GETTERS for elements, PUTTERS for room. Wakes up to n of
  * them, and returns whether others still sleep. */
 bool near__queue_wake(uint32_t *flags, uint32_t flag, size_t n);
+
+/* Enters the parking lot at the address of the flags, and sets the flag. Returns what they were.
+ * Requires that the waiter is 0, except for `notify`. */
+uint32_t near__queue_enter(struct near__waiter *w, uint32_t *flags, uint32_t flag);
+
+/* The same for a watch. `flag` is GETTERS. */
+uint32_t near__watch_arm(struct near_watch *w, uint32_t *flags);
+
+/* An armed watch is armed no longer. Not like near_watch_disarm: the caller gets. */
+void near__watch_reset(struct near_watch *w);
 
 #endif

@@ -19,20 +19,6 @@
 	(near__pause_for(FIRST_PAUSE_NS),                                                          \
 	 NEAR__SPIN_UNTIL((r = (call)) != -EAGAIN) || NEAR__YIELD_UNTIL((r = (call)) != -EAGAIN))
 
-/* Enters the parking lot, and sets the flag. Returns what the flags were. */
-static uint32_t queue_enter(struct near__waiter *w, uint32_t *flags, uint32_t flag)
-{
-	struct near__bucket *b = near__lot_lock(flags);
-	uint32_t seen;
-
-	*w = (struct near__waiter){.address = flags, .space = NEAR__SPACE_QUEUE};
-	near__lot_append(b, w);
-	/* Sequentially consistent: PUTTERS pairs with take_from. */
-	seen = __atomic_fetch_or(flags, flag, __ATOMIC_SEQ_CST);
-	near__lot_unlock(b);
-	return seen;
-}
-
 /* ---- get ---- */
 
 static uint32_t wait_outweighs(int64_t ns)
@@ -64,15 +50,22 @@ static void fence_puts(struct near_queue *q, uint32_t state, bool often)
 		__atomic_fetch_or(&q->state, FENCED, __ATOMIC_RELEASE);
 }
 
-/* Sleeps until an element is put, unless there is one. `puts`: so far. 0: try again. */
-static int wait_for_element(struct near_queue *q, uint64_t puts, const struct near__timeout *t)
+/* Whether sleeps are frequent. `puts`: so far. */
+static bool sleeps_often(struct near_queue *q, uint64_t puts)
 {
-	struct near__waiter w;
 	uint64_t since = puts - __atomic_load_n(&q->slept_at, __ATOMIC_RELAXED);
-	bool often = since < __atomic_load_n(&q->fence_puts, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&q->slept_at, puts, __ATOMIC_RELAXED);
-	fence_puts(q, queue_enter(&w, &q->state, GETTERS), often);
+	return since < __atomic_load_n(&q->fence_puts, __ATOMIC_RELAXED);
+}
+
+/* Sleeps until an element is put, unless there is one. 0: try again. */
+static int wait_for_element(struct near_queue *q, uint64_t puts, const struct near__timeout *t)
+{
+	struct near__waiter w = {0};
+	bool often = sleeps_often(q, puts);
+
+	fence_puts(q, near__queue_enter(&w, &q->state, GETTERS), often);
 	if (near__queue_get(q, NULL, 1, &puts) == -EAGAIN)
 		return near__lot_sleep(&w, t);
 	near__lot_leave(&w);
@@ -114,14 +107,33 @@ int near_queue_get(struct near_queue *q, void **element)
 	return result_of_one(queue_get(q, element, 1, &NEAR__NO_TIMEOUT));
 }
 
+/* An armed watch is a getter that sleeps. If it gets an element after all, it was one awake. */
+int near_queue_get_or_arm(struct near_queue *q, void **element, struct near_watch *watch)
+{
+	uint64_t puts;
+	long r;
+
+	near__watch_reset(watch);
+	r = near__queue_get(q, element, 1, &puts);
+	if (r == -EAGAIN) {
+		bool often = sleeps_often(q, puts);
+
+		fence_puts(q, near__watch_arm(watch, &q->state), often);
+		r = near__queue_get(q, element, 1, &puts);
+		if (r != -EAGAIN)
+			near__watch_reset(watch);
+	}
+	return result_of_one(r);
+}
+
 /* ---- put ---- */
 
 /* Sleeps until an element is taken from the ring, unless it has room. 0: try again. */
 static int wait_for_room(struct near_queue *q, struct ring *r, const struct near__timeout *t)
 {
-	struct near__waiter w;
+	struct near__waiter w = {0};
 
-	queue_enter(&w, &r->putters, PUTTERS);
+	near__queue_enter(&w, &r->putters, PUTTERS);
 	if (near__queue_is_full(q, r) && near__queue_is_open(q))
 		return near__lot_sleep(&w, t);
 	near__lot_leave(&w);

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* near_queue: how sleepers are woken, and when puts stop to fence; src/queue/queue.h has the
- * argument. */
+/* near_queue: how sleepers enter the lot and are woken, and when puts stop to fence;
+ * src/queue/queue.h has the argument. */
 #include "queue/queue.h"
+
+uint32_t near__queue_enter(struct near__waiter *w, uint32_t *flags, uint32_t flag)
+{
+	struct near__bucket *b = near__lot_lock(flags);
+	uint32_t seen;
+
+	w->address = flags;
+	w->space = NEAR__SPACE_QUEUE;
+	near__lot_append(b, w);
+	/* Sequentially consistent: PUTTERS pairs with ring_take_from, JOINERS with
+	 * near_queue_done. */
+	seen = __atomic_fetch_or(flags, flag, __ATOMIC_SEQ_CST);
+	near__lot_unlock(b);
+	return seen;
+}
 
 /* For each sleeper that was not asleep, and so may be suspended (parking/lot.h), the next one is
  * woken, too. */

@@ -374,14 +374,14 @@ static void misuse_stops_the_program(void **state)
 		DIES(lines[i])
 			k->destroy(&any);
 	}
-	DIES("near_queue_destroy: threads wait") {
+	DIES("near_queue_destroy: threads wait, or a watch is armed") {
 		start_wait(&(struct wait){.from = 1});
 		near_queue_destroy(&q);
 	}
 }
 
 /* It loads the tails alone. */
-static void who_polls_finds_what_comes(void **state)
+static void a_poll_finds_what_comes(void **state)
 {
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot += 7) {
 		slots_enter(3);
@@ -418,5 +418,5 @@ UNIT_MAIN_EACH(make_queue, destroy_queue, each_slot_has_its_order_and_its_capaci
 	       puts_do_not_fence_while_sleeps_are_rare,
 	       close_refuses_before_it_fences_and_says_so_after, a_getter_completes_a_close,
 	       a_getter_that_goes_to_sleep_completes_a_close,
-	       a_thread_that_is_not_live_takes_the_fallback, who_polls_finds_what_comes,
+	       a_thread_that_is_not_live_takes_the_fallback, a_poll_finds_what_comes,
 	       a_new_queue_is_not_taken_for_an_old_one, misuse_stops_the_program)

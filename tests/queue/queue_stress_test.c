@@ -6,7 +6,9 @@
 #include "kinds.h"
 #include "team.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 
 #define PUTTERS 4u
 #define GETTERS 4u
@@ -93,16 +95,37 @@ static void put_all(unsigned me)
 		n += put_some(number(me, n), numbers - n, &random);
 	}
 	put[me] = n;
-	if (__atomic_sub_fetch(&putting, 1, __ATOMIC_ACQ_REL) == 0)
-		k->close(&q);
+	if (__atomic_sub_fetch(&putting, 1, __ATOMIC_ACQ_REL))
+		return;
+	k->join(&q);
+	CHECK(k->count(&q) == 0);
+	k->close(&q);
+}
+
+/* Waits until it is notified, or gives that up. */
+static long get_by_watch(void **many, struct near_watch *watch, uint64_t *random)
+{
+	struct pollfd event = {.fd = watch->fd, .events = POLLIN};
+	long r = k->get_or_arm(&q, many, watch) ?: 1;
+	uint64_t times;
+
+	if (r != -EAGAIN)
+		return r;
+	if (unit_random(random) % 4)
+		while (poll(&event, 1, -1) != 1)
+			CHECK(errno == EINTR);
+	else
+		near_watch_disarm(watch);
+	CHECK(read(watch->fd, &times, sizeof(times)) == sizeof(times) || errno == EAGAIN);
+	return r;
 }
 
 /* -EPIPE: closed and empty. */
-static long get_some(void **many, uint64_t *random)
+static long get_some(void **many, struct near_watch *watch, uint64_t *random)
 {
 	struct timespec t = soon(20);
 
-	switch (unit_random(random) % 5) {
+	switch (unit_random(random) % 7) {
 	case 0:
 		return k->try_get(&q, many) ?: 1;
 	case 1:
@@ -111,6 +134,9 @@ static long get_some(void **many, uint64_t *random)
 		return k->get_many_until(&q, many, 7, CLOCK_MONOTONIC, &t, NULL);
 	case 3:
 		return k->get_many_until(&q, many, 3, 0, NULL, NULL);
+	case 4:
+	case 5:
+		return get_by_watch(many, watch, random);
 	default:
 		return k->try_get_many(&q, many, 7);
 	}
@@ -121,10 +147,19 @@ static void get_all(unsigned me)
 	uint64_t random = seed + 100 + me;
 	uintptr_t last[PUTTERS] = {0};
 	void *many[7] = {NULL};
+	struct near_watch watch;
 	long r;
 
-	while ((r = get_some(many, &random)) != -EPIPE) {
+	near_watch_init(&watch, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	CHECK(watch.fd >= 0);
+	while ((r = get_some(many, &watch, &random)) != -EPIPE) {
+		struct timespec t = soon(20);
+
 		CHECK(r > 0 || r == -EAGAIN || r == -ETIMEDOUT);
+		if (unit_random(&random) % 64 == 0) /* what this thread has is not done */
+			CHECK(k->join_until(&q, CLOCK_MONOTONIC, &t, NULL) ==
+				      (r > 0 ? -ETIMEDOUT : 0) ||
+			      r < 0);
 		move(&random);
 		for (long i = 0; i < r; i++) {
 			uintptr_t n = (uintptr_t)many[i] - 1, putter = n % PUTTERS;
@@ -136,7 +171,11 @@ static void get_all(unsigned me)
 			CHECK(!k->is_fifo || n >= last[putter]);
 			last[putter] = n;
 		}
+		if (r > 0)
+			k->done(&q, (size_t)r);
 	}
+	near_watch_disarm(&watch);
+	close(watch.fd);
 }
 
 static void run_one(unsigned me)
