@@ -20,7 +20,8 @@
  *            instruction; read_lock and unlock 2 to 4 ns. call: a sequence, two counter adds. A
  *            grace period interrupts all CPUs that run this process twice (membarrier), and reads
  *            64 bytes per slot in use; callers at the same time share one.
- * Memory:    the domain, 80 bytes per slot in use, and after the first call a thread.
+ * Memory:    the domain, 80 bytes per slot in use, and after the first call a thread, unless the
+ *            domain is to have none.
  * Safety:    enter, exit, read_lock, read_unlock, dereference, poll: any thread, signal handlers.
  *            call: the same, if near_rcu_start was called before in this process. All else: any
  *            thread, not signal handlers. errno is left alone; nothing is a cancellation point, and
@@ -120,14 +121,20 @@ struct near_rcu {
 	uint32_t request, worker;
 	uintptr_t thread;
 	uintptr_t works_in; /* the address of near__self of the thread that runs callbacks, or 0 */
+	uint64_t flags;     /* of the options */
 };
 
 /* Zero fields mean the default. */
 struct near_rcu_options {
 	uint32_t interval_us;      /* between grace periods for calls; 1,000 */
 	uint32_t lazy_interval_us; /* the same for lazy calls; 100,000 */
-	uint64_t reserved[4];      /* 0 */
+	uint64_t flags;            /* NEAR_RCU_NO_THREAD */
+	uint64_t reserved[3];      /* 0 */
 };
+
+/* The domain never starts a thread: callbacks run in near_rcu_work, and in calls that wait for
+ * them. */
+#define NEAR_RCU_NO_THREAD UINT64_C(1)
 
 /* The phase in which a section is counted; with rcu_check:1 its record. Pass it to the exit of the
  * same section, once. */
@@ -135,8 +142,8 @@ typedef struct near_rcu_token {
 	uint64_t at;
 } near_rcu_token;
 
-/* `options` may be NULL. Returns 0; -EINVAL: an interval of more than an hour, or a reserved word
- * that is not 0; -ENOMEM. */
+/* `options` may be NULL. Returns 0; -EINVAL: an interval of more than an hour, an unknown flag, or
+ * a reserved word that is not 0; -ENOMEM. */
 NEAR_API int near_rcu_init(struct near_rcu *d, const struct near_rcu_options *options);
 
 /* Waits until all callbacks have run, and frees what the domain has. Requires that nobody reads or
@@ -301,8 +308,14 @@ NEAR_API void near_rcu_wait(struct near_rcu *d, uint64_t period);
 
 /* Starts the thread that runs callbacks, unless it runs: 0, or -EAGAIN as of pthread_create. The
  * first near_rcu_call does so, too; it must not be in a signal handler. If no thread can be had,
- * callbacks wait for the next call, or for near_rcu_barrier, which then runs them itself. */
+ * callbacks wait for the next call, or for near_rcu_barrier, which then runs them itself. -EINVAL:
+ * the domain is to have none. */
 NEAR_API int near_rcu_start(struct near_rcu *d);
+
+/* In a domain without a thread: waits for a grace period and runs what was pending, in this thread:
+ * true. False: nothing is pending, or another thread is doing that. Not within a section, nor by a
+ * callback. */
+NEAR_API bool near_rcu_work(struct near_rcu *d);
 
 /* Calls function(head) after a grace period, in the domain's thread, in no particular order, with
  * signals blocked. Never waits; allowed in sections and in callbacks. The object may be freed
@@ -322,6 +335,12 @@ NEAR_API void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 NEAR_API void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 				    void (*function)(struct near_rcu_head *head), size_t bytes,
 				    size_t max_bytes);
+
+/* near_rcu_call for an object without a head: function(object), as free(3), is called after a grace
+ * period. Takes 40 bytes of malloc until then. 0; -ENOMEM: there are none, and nothing was done.
+ * Not in signal handlers. */
+NEAR_API int near_rcu_retire(struct near_rcu *d, void *object, void (*function)(void *object),
+			     size_t bytes);
 
 /* Waits until the callbacks of all calls before it have run. Not within a section, nor by a
  * callback. */

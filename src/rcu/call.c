@@ -2,7 +2,9 @@
 /* near_rcu: callbacks are pushed, and waited for; src/rcu/rcu.h has the argument. */
 #include "rcu/rcu.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 
 #include "base/futex.h"
 
@@ -70,6 +72,36 @@ void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 	callback_push(d, head, function, bytes);
 	if (__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST) == NEAR__RCU_EACH_CALL)
 		near__rcu_request(d, NEAR__RCU_LAZILY);
+}
+
+/* ---- objects without a head ---- */
+
+struct retired {
+	struct near_rcu_head head;
+	void *object;
+	void (*function)(void *object);
+};
+
+static void retired_run(struct near_rcu_head *head)
+{
+	struct retired *r = (struct retired *)head;
+
+	r->function(r->object);
+	free(r);
+}
+
+int near_rcu_retire(struct near_rcu *d, void *object, void (*function)(void *object), size_t bytes)
+{
+	int saved = errno;
+	struct retired *r = malloc(sizeof(*r));
+
+	errno = saved;
+	if (!r)
+		return -ENOMEM;
+	r->object = object;
+	r->function = function;
+	near_rcu_call(d, &r->head, retired_run, bytes);
+	return 0;
 }
 
 /* ---- waiting for callbacks ---- */

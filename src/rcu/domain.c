@@ -55,11 +55,12 @@ int near_rcu_init(struct near_rcu *d, const struct near_rcu_options *o)
 	int r;
 
 	if (o && (o->interval_us > LONGEST_US || o->lazy_interval_us > LONGEST_US ||
-		  !NEAR__RESERVED_ARE_ZERO(o)))
+		  (o->flags & ~NEAR_RCU_NO_THREAD) || !NEAR__RESERVED_ARE_ZERO(o)))
 		return -EINVAL;
 	memset(d, 0, sizeof(*d));
 	d->section = NEAR__RCU_NO_SECTION;
-	d->call_wakes = NEAR__RCU_EACH_CALL;
+	d->flags = o ? o->flags : 0;
+	d->call_wakes = near__rcu_call_wakes(d);
 	d->interval_us = o && o->interval_us ? o->interval_us : INTERVAL_US;
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
 	near__valgrind_ignore(d, sizeof(*d));

@@ -227,16 +227,23 @@ enum near__rcu_request {
 };
 /* What near_rcu.call_wakes is. */
 enum near__rcu_call_wakes { NEAR__RCU_NO_CALL, NEAR__RCU_NOT_LAZY, NEAR__RCU_EACH_CALL };
+/* Before the worker has stored it. No call wakes a worker that will never be. */
+static inline uint32_t near__rcu_call_wakes(const struct near_rcu *d)
+{
+	return d->flags & NEAR_RCU_NO_THREAD ? NEAR__RCU_NO_CALL : NEAR__RCU_EACH_CALL;
+}
+
 /* What near_rcu.worker is. */
 enum near__rcu_worker { NEAR__RCU_ABSENT, NEAR__RCU_STARTS, NEAR__RCU_RUNS };
 
-/* 0; -EAGAIN: there is no worker, nor can there be one. */
+/* 0; -EAGAIN, -EINVAL: there is no worker, nor can there be one. */
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how);
 bool near__rcu_has_calls(const struct near_rcu *d);
 /* Whether no callback is pending or runs. Requires that no thread calls. */
 bool near__rcu_is_idle(const struct near_rcu *d);
-/* Runs a batch in this thread if there is no worker. */
-void near__rcu_work_here(struct near_rcu *d);
+/* Runs a batch in this thread if there is no worker. False: there is one, or another thread
+ * does. */
+bool near__rcu_work_here(struct near_rcu *d);
 void near__rcu_stop_worker(struct near_rcu *d);
 
 #endif

@@ -77,7 +77,7 @@ static void reset_worker(struct near_rcu *d)
 	d->executing = NULL;
 	push_again(d);
 	d->request = NEAR__RCU_NOTHING;
-	d->call_wakes = NEAR__RCU_EACH_CALL;
+	d->call_wakes = near__rcu_call_wakes(d);
 	d->worker = NEAR__RCU_ABSENT;
 	d->works_in = 0;
 	d->batches_begun = d->batches_done;

@@ -210,6 +210,8 @@ int near_rcu_start(struct near_rcu *d)
 	uint32_t absent = NEAR__RCU_ABSENT;
 	int r;
 
+	if (d->flags & NEAR_RCU_NO_THREAD)
+		return -EINVAL;
 	if (!__atomic_compare_exchange_n(&d->worker, &absent, NEAR__RCU_STARTS, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
@@ -236,17 +238,28 @@ int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 	return 0;
 }
 
-void near__rcu_work_here(struct near_rcu *d)
+/* What was requested so far, this batch does. */
+bool near__rcu_work_here(struct near_rcu *d)
 {
 	uint32_t absent = NEAR__RCU_ABSENT;
 
 	if (!__atomic_compare_exchange_n(&d->worker, &absent, NEAR__RCU_STARTS, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return;
+		return false;
 	set_works_in(d, (uintptr_t)&near__self);
+	__atomic_store_n(&d->request, NEAR__RCU_NOTHING, __ATOMIC_SEQ_CST);
 	run_batch(d);
 	set_works_in(d, 0);
 	end_start(d);
+	return true;
+}
+
+bool near_rcu_work(struct near_rcu *d)
+{
+	near__rcu_check_outside(d, "near_rcu_work");
+	if (near__rcu_works_for(d))
+		near__die("near_rcu_work: called by a callback of the domain");
+	return (near__rcu_has_calls(d) || worker_requested(d)) && near__rcu_work_here(d);
 }
 
 void near__rcu_stop_worker(struct near_rcu *d)

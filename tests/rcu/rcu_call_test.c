@@ -236,6 +236,131 @@ static void a_barrier_runs_them_itself(void **state)
 	assert_int_equal(rcu_times(&calls[201]), 1);
 }
 
+/* ---- a domain without a thread ---- */
+
+static void make_threadless(void)
+{
+	const struct near_rcu_options o = {.flags = NEAR_RCU_NO_THREAD};
+
+	near_rcu_destroy(&d);
+	assert_int_equal(near_rcu_init(&d, &o), 0);
+}
+
+static void work_runs_callbacks_here(void **state)
+{
+	uint64_t period;
+
+	make_threadless();
+	KEEPS_ERRNO(assert_int_equal(near_rcu_start(&d), -EINVAL));
+	KEEPS_ERRNO(assert_false(near_rcu_work(&d)));
+	calls[1].more = 1;
+	rcu_call(&d, &calls[0], 1);
+	rcu_call(&d, &calls[1], 1);
+	assert_int_equal(d.worker, NEAR__RCU_ABSENT);
+	KEEPS_ERRNO(assert_true(near_rcu_work(&d)));
+	assert_all_ran(2);
+	assert_int_equal(calls[0].tid, syscall(SYS_gettid));
+	assert_true(near_rcu_work(&d)); /* it called again */
+	assert_int_equal(rcu_times(&calls[1]), 2);
+	assert_false(near_rcu_work(&d));
+	period = near_rcu_poll_start(&d);
+	assert_false(near_rcu_poll(&d, period));
+	assert_true(near_rcu_work(&d));
+	assert_true(near_rcu_poll(&d, period));
+	near_rcu_synchronize_lazy(&d);
+	near_rcu_call_bounded(&d, &calls[2].head, rcu_count, EACH, 0);
+	assert_int_equal(rcu_times(&calls[2]), 1);
+	rcu_call(&d, &calls[3], 1); /* for destroy */
+	near_rcu_destroy(&d);
+	assert_int_equal(rcu_times(&calls[3]), 1);
+	assert_int_equal(near_rcu_init(&d, &(struct near_rcu_options){.flags = 2}), -EINVAL);
+}
+
+static void *work_half(void *first)
+{
+	for (unsigned i = *(unsigned *)first; i < MANY; i += 2) {
+		rcu_call(&d, &calls[i], 1);
+		near_rcu_work(&d);
+	}
+	return NULL;
+}
+
+static void threads_work_in_turn(void **state)
+{
+	unsigned first[] = {0, 1};
+
+	make_threadless();
+	unit_run(work_half, first, sizeof(first[0]), 2);
+	near_rcu_barrier(&d);
+	assert_all_ran(MANY);
+	IN_CHILD() {
+		rcu_call(&d, &calls[0], 1);
+		CHECK(near_rcu_work(&d) && rcu_times(&calls[0]) == 2);
+	}
+}
+
+static void work_in_callback(struct near_rcu_head *head)
+{
+	near_rcu_work(&d);
+}
+
+static void work_is_not_for_callbacks(void **state)
+{
+	DIES("near_rcu_work: called by a callback of the domain") {
+		make_threadless();
+		near_rcu_call(&d, &calls[0].head, work_in_callback, 1);
+		near_rcu_work(&d);
+	}
+}
+
+/* ---- objects without a head ---- */
+
+static bool no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	if (no_memory) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return __real_malloc(size);
+}
+
+static void count_object(void *object)
+{
+	__atomic_fetch_add((unsigned *)object, 1, __ATOMIC_RELEASE);
+}
+
+static void an_object_needs_no_head(void **state)
+{
+	struct rcu_reader r;
+	unsigned objects[100] = {0};
+	int result;
+
+	rcu_reader_start(&r, &d, true);
+	for (unsigned i = 0; i < LENGTH(objects); i++)
+		KEEPS_ERRNO(
+			assert_int_equal(near_rcu_retire(&d, &objects[i], count_object, 10), 0));
+	KEEPS_ERRNO(assert_int_equal(near_rcu_retire(&d, malloc(8), free, 8), 0));
+	assert_int_equal(rcu_now(&d).pending_bytes, 1008);
+	UNTIL(rcu_slept(&d));
+	assert_int_equal(__atomic_load_n(&objects[0], __ATOMIC_ACQUIRE), 0);
+	rcu_reader_end(&r);
+	near_rcu_barrier(&d);
+	for (unsigned i = 0; i < LENGTH(objects); i++)
+		assert_int_equal(objects[i], 1);
+	no_memory = true;
+	KEEPS_ERRNO(result = near_rcu_retire(&d, &objects[0], count_object, 10));
+	no_memory = false;
+	assert_int_equal(result, -ENOMEM);
+	near_rcu_barrier(&d);
+	assert_int_equal(objects[0], 1);
+	assert_int_equal(rcu_now(&d).calls, LENGTH(objects) + 1);
+}
+
 #define BARRIERS 4u
 
 static void *barriers(void *first)
@@ -309,7 +434,9 @@ static void handlers_call(void **state)
 	assert_int_equal(rcu_now(&d).readers, 0);
 }
 
-UNIT_MAIN_EACH(make, destroy, a_callback_runs_after_a_grace_period, without_a_barrier,
+UNIT_MAIN_EACH(make, destroy, work_runs_callbacks_here, threads_work_in_turn,
+	       work_is_not_for_callbacks, an_object_needs_no_head,
+	       a_callback_runs_after_a_grace_period, without_a_barrier,
 	       a_barrier_does_not_wait_for_intervals, many_calls_of_two_threads, callbacks_call,
 	       destroy_waits_for_callbacks_that_call, callbacks_wait_for_grace_periods,
 	       a_bound_is_kept, a_callback_does_not_wait, callbacks_wait_for_a_thread,
