@@ -17,6 +17,7 @@ static struct near_metrics metrics;
 static struct near_counter orders;
 static struct near_gauge stock;
 static struct near_histogram latency; /* in nanoseconds */
+static struct near_family payments;
 
 static void define(const char *name, const char *help, enum near_metric_kind kind, void *object)
 {
@@ -27,7 +28,10 @@ static void define(const char *name, const char *help, enum near_metric_kind kin
 	metric->name = name;
 	metric->help = help;
 	metric->kind = kind;
-	metric->object = object;
+	if (object == &payments)
+		metric->family = &payments;
+	else
+		metric->object = object;
 	if (kind == NEAR_METRIC_HISTOGRAM) {
 		metric->unit = "seconds";
 		metric->units = 1e9;
@@ -38,12 +42,21 @@ static void define(const char *name, const char *help, enum near_metric_kind kin
 		abort();
 }
 
+/* A customer may choose any kind of payment; they fill no memory. */
+static void pay(const char *kind, const char *result)
+{
+	const char *values[] = {kind, result};
+
+	near_counter_add((struct near_counter *)near_family_get(&payments, values), 1);
+}
+
 static void sell(void)
 {
 	for (int i = 1; i <= 1000; i++) {
 		near_counter_add(&orders, 1);
 		near_gauge_set(&stock, 5000 - i);
 		near_histogram_record(&latency, (uint64_t)(i % 100) * 1000000);
+		pay(i % 10 ? "card" : "cash", i % 250 ? "ok" : "refused");
 	}
 }
 
@@ -132,12 +145,16 @@ int main(int argc, char **argv)
 	int listener;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (near_counter_init(&orders) || near_histogram_init(&latency, NULL))
+	if (near_counter_init(&orders) || near_histogram_init(&latency, NULL) ||
+	    near_family_init(&payments, NEAR_METRIC_COUNTER, "kind,result", 3, NULL))
 		return 1;
 	define("shop_orders", "Orders that were paid.", NEAR_METRIC_COUNTER, &orders);
 	define("shop_stock", "Goods that are left.", NEAR_METRIC_GAUGE, &stock);
 	define("shop_latency_seconds", "From order to answer.", NEAR_METRIC_HISTOGRAM, &latency);
+	define("shop_payments", "Of all kinds.", NEAR_METRIC_COUNTER, &payments);
 	sell();
+	pay("shells", "ok");
+	pay("beads", "ok");
 	memset(&address, 0, sizeof(address));
 	address.sin_family = AF_INET;
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -48,6 +48,7 @@ static const struct {
 	TYPE(cancel),
 	TYPE(cond),
 	TYPE(counter),
+	TYPE(family),
 	TYPE(fifo),
 	TYPE(gauge),
 	TYPE(histogram),

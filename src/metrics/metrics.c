@@ -39,10 +39,13 @@ static bool metric_is_right(const struct near_metric *m)
 	if (m->kind == NEAR_METRIC_REGION)
 		return m->object && !m->name && !m->labels && !m->unit;
 	if (m->kind < NEAR_METRIC_COUNTER || m->kind > NEAR_METRIC_REGION || !m->name ||
-	    !near__region_is_name(m->name) || (m->labels && !near__region_are_labels(m->labels)) ||
+	    !near__region_is_name(m->name) ||
+	    (m->labels && !near__region_are_labels(m->labels, NEAR_METRIC_LABELS)) ||
 	    (m->unit && (!near__region_is_name(m->unit) || !ends_with(m->name, "_", m->unit))) ||
 	    (m->kind == NEAR_METRIC_COUNTER && ends_with(m->name, "_", "total")))
 		return false;
+	if (m->family)
+		return !m->object && m->family->kind == m->kind;
 	return m->kind == NEAR_METRIC_CALL ? m->call != NULL : m->object != NULL;
 }
 
@@ -98,6 +101,7 @@ struct text {
 	const struct near_metric *metric;
 	int length;    /* of its name, without `_total`, */
 	bool is_total; /* which it has */
+	const char *of_member;
 	double units;
 	size_t used;
 	char buffer[1024];
@@ -183,14 +187,17 @@ static void put_about_name(struct text *t)
 /* name_suffix{labels,name="value"} and a space; without a value no such label. */
 static void put_name(struct text *t, const char *suffix, const char *name, const char *value)
 {
-	const char *labels = t->metric->labels ? t->metric->labels : "";
+	const char *labels[] = {t->metric->labels, t->of_member}, *before = "{";
 
 	text_put(t, "%.*s%s", t->length, t->metric->name, t->is_total ? "_total" : suffix);
-	if (*labels)
-		text_put(t, "{%s", labels);
+	for (unsigned i = 0; i < 2; i++)
+		if (labels[i] && *labels[i]) {
+			text_put(t, "%s%s", before, labels[i]);
+			before = ",";
+		}
 	if (value)
-		text_put(t, "%s%s=\"%s\"", *labels ? "," : "{", name, value);
-	text_put(t, *labels || value ? "} " : " ");
+		text_put(t, "%s%s=\"%s\"", before, name, value);
+	text_put(t, value || *before == ',' ? "} " : " ");
 }
 
 static void put_double(struct text *t, double value)
@@ -280,6 +287,8 @@ static void write_metric(struct text *t, const struct near_metric *metric, bool 
 {
 	bool has_total = metric->kind == NEAR_METRIC_SHARED &&
 			 ends_with(metric->name, "_", "total");
+	size_t i = 0;
+	void *member;
 
 	t->metric = metric;
 	t->is_total = has_total || metric->kind == NEAR_METRIC_COUNTER;
@@ -287,7 +296,11 @@ static void write_metric(struct text *t, const struct near_metric *metric, bool 
 	t->units = metric->units > 0 ? metric->units : 1;
 	if (is_new)
 		put_about_name(t);
-	put_values(t, metric->kind, metric->object);
+	t->of_member = NULL;
+	if (!metric->family)
+		put_values(t, metric->kind, metric->object);
+	while (metric->family && (member = near__family_next(metric->family, &i, &t->of_member)))
+		put_values(t, metric->kind, member);
 }
 
 /* ---- regions ---- */

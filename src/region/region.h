@@ -157,9 +157,10 @@ void near__region_open_provided(const struct near_region *r, unsigned slot);
 int near__region_check_slots(struct near_region *r, int fd);
 int near__region_check_directory(struct near_region *r, int fd);
 
-/* Whether it may be the name of an object; its labels, name="value",name="value". */
+/* Whether it may be the name of an object; its labels, name="value",name="value", in less
+ * than `most` bytes. */
 bool near__region_is_name(const char *s);
-bool near__region_are_labels(const char *s);
+bool near__region_are_labels(const char *s, size_t most);
 
 /* The sum of the word at `common` in all copies but that one. */
 uint64_t near__region_sum(const struct near_region *r, const void *base);

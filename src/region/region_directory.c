@@ -98,11 +98,11 @@ static bool is_taken(const char *labels, const char *name, size_t n)
 	return false;
 }
 
-bool near__region_are_labels(const char *s)
+bool near__region_are_labels(const char *s, size_t most)
 {
 	const char *all = s;
 
-	if (strlen(s) >= NEAR_REGION_LABELS)
+	if (strlen(s) >= most)
 		return false;
 	while (*s) {
 		const char *name = s;
@@ -149,8 +149,9 @@ static bool is_whole(const struct near_region *r, const struct region_entry *e)
 {
 	return are_flags(e->flags) && memchr(e->name, 0, sizeof(e->name)) &&
 	       memchr(e->labels, 0, sizeof(e->labels)) && near__region_is_name(e->name) &&
-	       near__region_are_labels(e->labels) && e->size && e->size % 8 == 0 &&
-	       e->offset % 8 == 0 && object_fits(r, e->flags, e->offset, e->size);
+	       near__region_are_labels(e->labels, NEAR_REGION_LABELS) && e->size &&
+	       e->size % 8 == 0 && e->offset % 8 == 0 &&
+	       object_fits(r, e->flags, e->offset, e->size);
 }
 
 /* Whether it is whole and begins where the earlier ones have ended. */
@@ -352,7 +353,7 @@ static int check_object(const struct near_region *r, struct near_region_object *
 		return near__reason_set(
 			r, -EINVAL,
 			"a name has 1 to 63 letters, digits, `_`, `:`, and no digit first");
-	if (!near__region_are_labels(o->labels))
+	if (!near__region_are_labels(o->labels, NEAR_REGION_LABELS))
 		return near__reason_set(
 			r, -EINVAL,
 			"labels are written name=\"value\",..., at most 127 bytes, no name "

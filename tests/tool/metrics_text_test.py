@@ -100,6 +100,10 @@ class Metrics(ScratchCase):
         self.assertEqual(samples["shop_orders_total", ()], 1000)
         self.assertEqual(found["shop_stock"][0], "gauge")
         self.assertEqual(found["shop_stock"][3]["shop_stock", ()], 4000)
+        samples = {tuple(dict(labels).values()): value
+                   for (_, labels), value in found["shop_payments"][3].items()}
+        self.assertEqual(samples, {("cash", "ok"): 96, ("cash", "refused"): 4, ("card", "ok"): 900,
+                                   ("_other_", "_other_"): 2})
         kind, unit, _, samples = found["shop_latency_seconds"]
         self.assertEqual((kind, unit), ("histogram", "seconds" if which is open_parser else ""))
         bounds = [float(dict(labels)["le"]) for name, labels in samples if name.endswith("_bucket")]
