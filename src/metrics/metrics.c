@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/reserved.h"
 #include "percpu/histogram.h"
 #include "percpu/percpu.h"
@@ -351,7 +352,7 @@ static int write_region(struct text *t, const struct near_region *r)
 
 	while (near_region_object(r, n, &o) == 0)
 		n++;
-	first = all = calloc(n + 1, sizeof(*all));
+	first = all = near__heap_zeroed(n + 1, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	while (i < n && near_region_object(r, i, &all[i]) == 0)

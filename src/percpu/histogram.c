@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/reserved.h"
 #include "region/region.h"
 
@@ -279,7 +280,7 @@ static int make_bases(struct near_histogram *h)
 
 	if (__atomic_load_n(&h->bases, __ATOMIC_ACQUIRE))
 		return 0;
-	made = calloc(words_of(h), sizeof(*made));
+	made = near__heap_zeroed(words_of(h), sizeof(*made));
 	if (!made)
 		return -ENOMEM;
 	if (!__atomic_compare_exchange_n(&h->bases, &none, made, false, __ATOMIC_ACQ_REL,
@@ -294,7 +295,7 @@ static int histogram_take(const struct near_histogram *h, struct near_histogram_
 	size_t words = words_of(h);
 
 	*s = histogram_shape(h);
-	s->counts = malloc(2 * words * sizeof(*s->counts));
+	s->counts = near__heap_zeroed(2 * words, sizeof(*s->counts));
 	if (!s->counts)
 		return -ENOMEM;
 	read_words(h, 0, words, s->counts, s->counts + words, reset);

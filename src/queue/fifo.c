@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/heap.h"
 #include "queue/calls.h"
 #include "queue/queue.h"
 
@@ -22,13 +23,10 @@ static const struct wait no_limit = {.clock = CLOCK_MONOTONIC};
 
 int near_fifo_init(struct near_fifo *f, size_t capacity)
 {
-	int saved = errno;
-
 	memset(f, 0, sizeof(*f));
 	if (!capacity || capacity > NEAR_FIFO_MAX_CAPACITY)
 		return capacity ? -E2BIG : -EINVAL;
-	f->cells = calloc(capacity, sizeof(*f->cells));
-	errno = saved;
+	f->cells = near__heap_zeroed(capacity, sizeof(*f->cells));
 	f->capacity = capacity;
 	return f->cells ? 0 : -ENOMEM;
 }

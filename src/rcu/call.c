@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/futex.h"
+#include "base/heap.h"
 
 /* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
 #define CALLS_PER_CHECK 31
@@ -92,10 +93,8 @@ static void retired_run(struct near_rcu_head *head)
 
 int near_rcu_retire(struct near_rcu *d, void *object, void (*function)(void *object), size_t bytes)
 {
-	int saved = errno;
-	struct retired *r = malloc(sizeof(*r));
+	struct retired *r = near__heap_zeroed(1, sizeof(*r));
 
-	errno = saved;
 	if (!r)
 		return -ENOMEM;
 	r->object = object;

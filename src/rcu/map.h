@@ -118,12 +118,6 @@ void near__rcu_map_clear(struct near__rcu_map_bucket *b, unsigned slot);
 size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
 			  struct near__rcu_map_bucket **spares);
 
-/* Compilers take it that allocation leaves errno alone, and would leave this out. */
-static inline void near__rcu_map_set_errno(int saved)
-{
-	__asm__ volatile("" ::: "memory");
-	errno = saved;
-}
 /* Zeroed memory, in lines of its own; NULL without. */
 void *near__rcu_map_lines(size_t bytes);
 /* So that there are n buckets for chains: 0 or -ENOMEM. */

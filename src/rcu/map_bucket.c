@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/valgrind.h"
 
 #define MOVED NEAR__RCU_MAP_MOVED
@@ -151,7 +152,7 @@ void *near__rcu_map_lines(size_t bytes)
 	void *p;
 
 	r = posix_memalign(&p, 64, bytes);
-	near__rcu_map_set_errno(saved);
+	near__heap_set_errno(saved);
 	if (r)
 		return NULL;
 	near__valgrind_ignore(p, bytes);

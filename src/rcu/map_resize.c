@@ -5,21 +5,20 @@
 
 #include <stdlib.h>
 
+#include "base/heap.h"
 #include "base/valgrind.h"
 
 #define MOST_BITS (sizeof(void *) == 8 ? 40u : 24u) /* of a table */
 
 /* ---- tables ---- */
 
-/* calloc: large ones are pages that are not touched yet. */
+/* Large ones are pages that are not touched yet. */
 struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits)
 {
 	size_t bytes = sizeof(struct near__rcu_map_bucket) << bits;
 	struct near__rcu_map_table *t;
-	int saved = errno;
-	void *memory = calloc(1, bytes + 2 * sizeof(*t));
+	void *memory = near__heap_zeroed(1, bytes + 2 * sizeof(*t));
 
-	near__rcu_map_set_errno(saved);
 	if (!memory)
 		return NULL;
 	t = (void *)(((uintptr_t)memory + sizeof(*t) - 1) & -(uintptr_t)64);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_histogram_snapshot: percentiles, shares, sums, merges, text. */
 #include "histograms.h"
+#include "no_memory.h"
 
 /* ---- percentiles and merges ---- */
 
@@ -284,7 +285,26 @@ static void text_and_json_have_their_form(void **state)
 	near_histogram_destroy(&h);
 }
 
-UNIT_MAIN(percentiles_have_the_stated_rank, the_last_of_many_values_is_found,
+static void snapshots_need_memory(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){.precision = 5});
+	struct near_histogram_snapshot s;
+	int read, reset;
+
+	near_histogram_record(&h, 7);
+	no_memory = true;
+	KEEPS_ERRNO(read = near_histogram_read(&h, &s));
+	KEEPS_ERRNO(reset = near_histogram_reset(&h, &s));
+	no_memory = false;
+	assert_int_equal(read, -ENOMEM);
+	assert_int_equal(reset, -ENOMEM);
+	s = taken(&h);
+	assert_int_equal(s.count, 1); /* nothing is lost */
+	near_histogram_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+UNIT_MAIN(snapshots_need_memory, percentiles_have_the_stated_rank, the_last_of_many_values_is_found,
 	  an_exact_sum_has_all_its_bits, percentiles_are_those_of_the_values,
 	  percentiles_need_no_snapshot, shares_are_those_of_buckets,
 	  an_empty_histogram_has_no_values, a_merge_adds, a_merge_keeps_what_is_above_the_maximum,

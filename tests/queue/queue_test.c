@@ -4,6 +4,7 @@
 #include "slots.h"
 
 #include "kinds.h"
+#include "no_memory.h"
 #include "queue/queue.h"
 #include "waits.h"
 
@@ -69,6 +70,16 @@ static void capacities_have_limits(void **state)
 			k->destroy(&q);
 		}
 	slots_leave();
+}
+
+static void a_fifo_needs_memory(void **state)
+{
+	int r;
+
+	no_memory = true;
+	KEEPS_ERRNO(r = near_fifo_init(&q.fifo, 3));
+	no_memory = false;
+	assert_int_equal(r, -ENOMEM);
 }
 
 FOR_EACH(elements_come_in_their_order, 5)
@@ -366,7 +377,8 @@ FOR_EACH(a_child_has_its_own_elements, 4)
 	assert_gets(9);
 }
 
-UNIT_MAIN(capacities_have_limits, elements_come_in_their_order, batches_take_and_put_what_they_can,
-	  a_closed_queue_is_drained, deadlines_and_tokens_end_waits, puts_wake_getters,
-	  gets_wake_putters, a_token_ends_the_waits_that_name_it, close_wakes_all,
-	  handlers_end_waits_that_say_so, a_child_has_its_own_elements)
+UNIT_MAIN(capacities_have_limits, a_fifo_needs_memory, elements_come_in_their_order,
+	  batches_take_and_put_what_they_can, a_closed_queue_is_drained,
+	  deadlines_and_tokens_end_waits, puts_wake_getters, gets_wake_putters,
+	  a_token_ends_the_waits_that_name_it, close_wakes_all, handlers_end_waits_that_say_so,
+	  a_child_has_its_own_elements)

@@ -2,6 +2,7 @@
 /* near_rcu's callbacks: when and where they run, and what waits for them. The program is linked
  * with --wrap=pthread_create. */
 #define RCU_NO_THREADS
+#include "no_memory.h"
 #include "rcus.h"
 
 #define MANY 1000u
@@ -314,20 +315,6 @@ static void work_is_not_for_callbacks(void **state)
 }
 
 /* ---- objects without a head ---- */
-
-static bool no_memory;
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-	if (no_memory) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return __real_malloc(size);
-}
 
 static void count_object(void *object)
 {
