@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: trace [FOLDER]
  *
- * A shop traces its orders from several threads. It is killed in the middle, and the file is
- * there: nearcpu trace show FILE. */
+ * A shop traces its orders from several threads. A large one takes a snapshot. The shop is killed
+ * in the middle, and the file is there: nearcpu trace show FILE. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,27 @@ static void *sell(void *first)
 	return NULL;
 }
 
+/* An order of more than 100 takes a snapshot of what was before it. */
+static void sell_much(const char *folder)
+{
+	struct near_trace_stats stats;
+	char snapshot[4096];
+
+	if (near_trace_trigger("shop:order if total>100") != 1) {
+		fprintf(stderr, "trace: %s\n", near_trace_error());
+		exit(1);
+	}
+	near_trace_shop_order(THREADS * ORDERS, "bob", 120);
+	do {
+		sched_yield();
+		near_trace_stats(&stats, sizeof(stats));
+	} while (!stats.snapshots && !stats.failed);
+	printf("snapshots of large orders: %u\n", (unsigned)stats.snapshots);
+	snprintf(snapshot, sizeof(snapshot), "%s.snapshot-1", near_trace_path());
+	if (!folder)
+		unlink(snapshot);
+}
+
 static void run_shop(const char *folder)
 {
 	uint32_t first[THREADS];
@@ -52,6 +74,7 @@ static void run_shop(const char *folder)
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	sell_much(folder);
 	near_trace_message(NEAR_TRACE_NOTICE, "%d orders", THREADS * ORDERS);
 	near_trace_stats(&stats, sizeof(stats));
 	puts(stats.rings ? "the shop traces its orders" : "there is no ring");

@@ -12,7 +12,8 @@
  *            1 MiB ahead of it; the first 64 KiB of two further rings; a file of 64 KiB.
  * Safety:    events: any thread, signal handlers, constructors, forked children, with no set-up of
  *            the thread; they wait for no other thread. All else: any thread, not in signal
- *            handlers. errno is left alone; nothing is a cancellation point.
+ *            handlers. errno is left alone; nothing is a cancellation point. Snapshots of
+ *            triggers are taken by the session's thread, never by an event.
  * Order:     the records of a ring are in the order of their times, by the counter.
  * Fork:      the child's first event makes a file of its own, with the parent's options. The child
  *            has no thread: its events carry out the orders of other processes and what
@@ -21,8 +22,8 @@
  * Fallback:  a ring for each CPU, under a lock that no event waits for: one that finds it held uses
  *            the next CPU's.
  *
- * Concurrent with:   event  start  stop  enable  snapshot
- *            each     yes    yes    yes    yes      yes
+ * Concurrent with:   event  start  stop  enable  trigger  snapshot
+ *            each     yes    yes    yes    yes      yes       yes
  *
  *     NEAR_TRACEPOINT(shop, order, NEAR_TRACE_INFO, (u32, id), (string, customer), (f64, total));
  *
@@ -70,6 +71,8 @@ struct near__trace_filter {
 #define NEAR__TRACE_EARLY 16
 /* In a process without a thread for orders: events that are not recorded check for one. */
 #define NEAR__TRACE_WATCHED 32
+/* With NEAR__TRACE_FILTERED: events may take a snapshot. */
+#define NEAR__TRACE_TRIGGERED 64
 
 /* Private. Static, one for each NEAR_TRACEPOINT, in a list of the process from its constructor
  * on. */
@@ -301,8 +304,9 @@ NEAR_API int near_trace_start(const struct near_trace_options *options);
 /* Stops it: events that have begun end first. The file stays. Returns 0; -ENOENT: there is none. */
 NEAR_API int near_trace_stop(void);
 
-/* Why this thread's last call that failed has failed, if that was a start, enable, disable or
- * snapshot: a sentence. NULL: none failed, or a call about a region or shared ids did after it. */
+/* Why this thread's last call that failed has failed, if that was a start, enable, disable,
+ * snapshot or trigger: a sentence. NULL: none failed, or a call about a region or shared ids did
+ * after it. */
 NEAR_API const char *near_trace_error(void);
 
 /* The session's file; NULL: there is none. Valid until the next start. */
@@ -326,6 +330,25 @@ NEAR_API int near_trace_enable_if(const char *pattern, enum near_trace_level lev
  * session, or no folder; -EEXIST: the file exists; and what near_region_open returns. */
 NEAR_API int near_trace_snapshot(const char *file);
 
+/* Makes events take snapshots, from now on. The text is an event, such as "shop:order", or a
+ * pattern of events, and pairs of a word and what it takes:
+ *
+ *     if CONDITION   as of near_trace_enable_if: of a field of that event
+ *     to LAST        the time from that event to this one, of the same thread, is
+ *     over TIME      as long or longer: 500us, 10ms, 2s
+ *     by FIELD       the two have this field in common, not the thread
+ *     before TIME    the snapshot has the events from then on; default: all that the rings have
+ *     after TIME     and those until then; default 0
+ *     every TIME     at most one snapshot of the process in that time; default 60s
+ *     keep N         the last N snapshots of this trigger stay, 1 to 16; default 4
+ *     in FOLDER      where they are; default: that of the session's file. The last of the words
+ *
+ * The snapshot's file is SESSION.snapshot-N. The tracepoints are on, whatever the patterns are.
+ * NULL removes all triggers, and so does the end of the session. Returns how many tracepoints match
+ * now; -ENOENT: there is no session; -EINVAL: the text is wrong, or the session does not overwrite;
+ * -E2BIG: there are 8; -EAGAIN: no thread could be made; -ENOMEM. */
+NEAR_API int near_trace_trigger(const char *text);
+
 /* A message, as printf; the tracepoint is "log:" and the level's name. Not in signal handlers. */
 NEAR_API void near_trace_message(enum near_trace_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -338,6 +361,10 @@ struct near_trace_stats {
 	unsigned rings;   /* in use */
 	unsigned points;  /* known, */
 	unsigned enabled; /* and on */
+	/* Of triggers: events that were true of one; of these, those that took no snapshot, as the
+	 * last one was too young or another event waited for one; snapshots; and those that could
+	 * not be made, as on a full disk. */
+	uint64_t triggered, limited, snapshots, failed;
 };
 
 /* Fills *out, of which the caller knows `size` bytes. 0; -EINVAL: size is 0; -ENOENT: no

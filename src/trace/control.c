@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the session's thread. It calibrates the clock, carries out the orders of other
- * processes (orders.c), makes sub-buffers ready before they are needed, and streams. */
+ * processes (orders.c), makes sub-buffers ready before they are needed, streams, and takes the
+ * snapshots of triggers. */
 #include "base/clock.h"
 #include "base/signals.h"
 #include "trace/trace.h"
@@ -26,6 +27,11 @@ static long now_ms(void)
 	return (long)(near__clock_ns(CLOCK_MONOTONIC) / NS_PER_MS);
 }
 
+static int64_t least_ns(long ms, int64_t ns)
+{
+	return (int64_t)ms * NS_PER_MS < ns ? (int64_t)ms * NS_PER_MS : ns;
+}
+
 static void *control_work(void *arg)
 {
 	struct near__trace_run *t = arg;
@@ -38,6 +44,7 @@ static void *control_work(void *arg)
 	near__futex_wake(&t->has_begun, INT_MAX, false);
 	while (!__atomic_load_n(&t->ends, __ATOMIC_ACQUIRE)) {
 		uint32_t request = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+		int64_t triggers = near__trace_serve_triggers(t, false);
 
 		near__trace_ahead(t);
 		if (streams)
@@ -46,10 +53,9 @@ static void *control_work(void *arg)
 		    !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
 			near__trace_obey(t, request, false);
 		else
-			near__futex_sleep(&c->request, request,
-					  (int64_t)(streams ? STREAM_INTERVAL_MS : interval) *
-						  NS_PER_MS,
-					  true);
+			near__futex_sleep(
+				&c->request, request,
+				least_ns(streams ? STREAM_INTERVAL_MS : interval, triggers), true);
 		if (now_ms() - calibrated < interval)
 			continue;
 		near__trace_store_moment(t->file.session);
@@ -57,6 +63,7 @@ static void *control_work(void *arg)
 		if (interval < LONGEST_INTERVAL_MS)
 			interval *= 2;
 	}
+	near__trace_serve_triggers(t, true);
 	return NULL;
 }
 
@@ -85,6 +92,7 @@ int near__trace_start_thread(struct near__trace_run *t)
 		wait_for_begin(t);
 		t->thread = (uintptr_t)thread;
 		__atomic_store_n(&t->has_thread, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&near__trace.wakes, &t->control->request, __ATOMIC_RELAXED);
 		__atomic_fetch_and(&t->file.session->flags, ~(uint32_t)NEAR__TRACE_NO_THREAD,
 				   __ATOMIC_RELAXED);
 	}
@@ -97,6 +105,8 @@ void near__trace_end_thread(struct near__trace_run *t)
 {
 	if (!t->has_thread)
 		return;
+	/* An event that has loaded it wakes nobody, or what is there by then, for nothing. */
+	__atomic_store_n(&near__trace.wakes, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->ends, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&t->control->request, 1, __ATOMIC_RELEASE);
 	near__futex_wake(&t->control->request, INT_MAX, true);

@@ -311,6 +311,13 @@ static uint32_t trace_this_thread(void)
 	return tid;
 }
 
+uint32_t near__trace_tid(void)
+{
+	uint32_t tid = near__storage_is_own() ? near__more.tid : 0;
+
+	return tid ? tid : trace_this_thread();
+}
+
 /* What is left to do if the common case was none. */
 __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const struct class *c,
 						      struct near__trace_event *e, bool is_rest)
@@ -334,7 +341,8 @@ __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, con
 						 unsigned n, uint64_t flags, bool is_rest)
 {
 	uint32_t enabled = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
-	uint32_t clock = enabled & ~(NEAR__TRACE_FILTERED | NEAR__TRACE_WATCHED);
+	uint32_t clock = enabled &
+			 ~(NEAR__TRACE_FILTERED | NEAR__TRACE_WATCHED | NEAR__TRACE_TRIGGERED);
 	uint32_t tid = near__storage_is_own() ? near__more.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;

@@ -137,34 +137,71 @@ bool near__trace_is_condition(const char *text)
 	return condition_parse(text, &c);
 }
 
+/* The field of that name: its place in the fields' text, which ends at *end, the number, if it is
+ * one, in the code of a filter, and the values of its labels. NULL: there is none. */
+static const char *field_find(const struct near_trace_point *p, const char *name, size_t length,
+			      const char **end, uint32_t *code, const int32_t **values)
+{
+	unsigned offset = 0, field = 0, size = 0;
+	enum kind kind = UNSIGNED;
+
+	*values = p->values;
+	for (const char *at = p->fields; *at; at = **end ? *end + 1 : *end, field++) {
+		bool is_number = type_of(at, &size, &kind);
+		const char *own = *end = at + strcspn(at, ";");
+
+		while (own[-1] != ' ')
+			own--;
+		if ((size_t)(*end - own) == length && memcmp(own, name, length) == 0) {
+			*code = is_number ? size | (uint32_t)kind << 4 | field << 10 |
+						    (offset & 255) << 15
+					  : 0;
+			return at;
+		}
+		for (const char *s = at; s < *end; s++)
+			*values += *s == '%';
+		offset += is_number ? size : 0;
+	}
+	return NULL;
+}
+
 bool near__trace_compile(struct near__trace_filter *out, const struct near_trace_point *p,
 			 const char *text)
 {
-	const int32_t *values = p->values;
-	unsigned offset = 0, field = 0, size = 0;
-	enum kind kind = UNSIGNED;
+	const int32_t *values;
+	const char *at, *end;
 	struct condition c;
 
 	if (!condition_parse(text, &c))
 		return false;
-	for (const char *at = p->fields, *end; *at; at = *end ? end + 1 : end, field++) {
-		bool is_number = type_of(at, &size, &kind);
-		const char *name = end = at + strcspn(at, ";");
+	at = field_find(p, c.name, c.name_length, &end, &out->code, &values);
+	if (!at || !out->code)
+		return false;
+	out->code |= c.test << 6;
+	return find_label(at, end, values, c.value, &out->operand) ||
+	       number_parse(c.value, (enum kind)KIND_OF(out->code), &out->operand);
+}
 
-		while (name[-1] != ' ')
-			name--;
-		if ((size_t)(end - name) == c.name_length &&
-		    memcmp(name, c.name, c.name_length) == 0) {
-			out->code = size | (uint32_t)kind << 4 | c.test << 6 | field << 10 |
-				    (offset & 255) << 15;
-			return is_number && (find_label(at, end, values, c.value, &out->operand) ||
-					     number_parse(c.value, kind, &out->operand));
-		}
-		for (const char *s = at; s < end; s++)
-			values += *s == '%';
-		offset += is_number ? size : 0;
+uint32_t near__trace_field_code(const struct near_trace_point *p, const char *name)
+{
+	const int32_t *values;
+	const char *end;
+	uint32_t code = 0;
+
+	return field_find(p, name, strlen(name), &end, &code, &values) ? code : 0;
+}
+
+void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *words)
+{
+	unsigned size, bytes = 0;
+	enum kind kind;
+
+	*fields = 0;
+	for (const char *at = p->fields; *at; at += strcspn(at, ";"), at += *at != 0) {
+		bytes += type_of(at, &size, &kind) ? size : 0;
+		++*fields;
 	}
-	return false;
+	*words = bytes ? (bytes + 7) / 8 : 1;
 }
 
 /* A release for each word, an acquire for each load: a reader that loads a new word finds another
@@ -173,12 +210,19 @@ void near__trace_set_filter(struct near_trace_point *p, const struct near__trace
 {
 	struct near__trace_filter *to = &p->filter;
 
-	if (to->changes && to->code == f->code && to->operand == f->operand)
+	uint32_t odd = to->changes | 1;
+
+	if (to->changes && to->changes != odd && to->code == f->code && to->operand == f->operand)
 		return;
-	__atomic_store_n(&to->changes, to->changes + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->changes, odd, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->code, f->code, __ATOMIC_RELEASE);
 	__atomic_store_n(&to->operand, f->operand, __ATOMIC_RELEASE);
-	__atomic_store_n(&to->changes, to->changes + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->changes, odd + 1, __ATOMIC_RELEASE);
+}
+
+void near__trace_open_filter(struct near_trace_point *p)
+{
+	__atomic_store_n(&p->filter.changes, p->filter.changes | 1, __ATOMIC_RELAXED);
 }
 
 /* ---- events ---- */
@@ -227,21 +271,54 @@ static unsigned value_compare(unsigned kind, uint64_t a, uint64_t b)
 	}
 }
 
-bool near__trace_passes(const struct near_trace_point *p, const void *payload,
+/* Inline, also where it is not the only copy: near__trace_passes is what a condition costs. */
+__attribute__((always_inline)) static inline bool is_true(uint32_t code, uint64_t operand,
+							  const char *at)
+{
+	return TEST_OF(code) &
+	       value_compare(KIND_OF(code), field_load(at, SIZE_OF(code), KIND_OF(code)), operand);
+}
+
+static const char *field_at(uint32_t code, const void *payload,
+			    const struct near__trace_piece *pieces)
+{
+	return pieces ? (const char *)pieces[FIELD_OF(code)].data
+		      : (const char *)payload + OFFSET_OF(code);
+}
+
+bool near__trace_is_true(const struct near__trace_filter *f, const void *payload,
+			 const struct near__trace_piece *pieces)
+{
+	return is_true(f->code, f->operand, field_at(f->code, payload, pieces));
+}
+
+uint64_t near__trace_value(uint32_t code, const void *payload,
+			   const struct near__trace_piece *pieces)
+{
+	return field_load(field_at(code, payload, pieces), SIZE_OF(code), KIND_OF(code));
+}
+
+/* Acquire: pairs with the store that switched it on. */
+static bool is_triggered(const struct near_trace_point *p)
+{
+	return __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE) & NEAR__TRACE_TRIGGERED;
+}
+
+/* While it changes the event is recorded: a handler may have interrupted the change. The filter of
+ * a tracepoint that has a trigger always is as one that changes: so triggers cost the conditions of
+ * others nothing. */
+bool near__trace_passes(struct near_trace_point *p, const void *payload,
 			const struct near__trace_piece *pieces)
 {
 	const struct near__trace_filter *f = &p->filter;
 	uint32_t changes = __atomic_load_n(&f->changes, __ATOMIC_ACQUIRE);
 	uint32_t code = __atomic_load_n(&f->code, __ATOMIC_ACQUIRE);
 	uint64_t operand = __atomic_load_n(&f->operand, __ATOMIC_ACQUIRE);
-	const char *at = pieces ? (const char *)pieces[FIELD_OF(code)].data
-				: (const char *)payload + OFFSET_OF(code);
+	const char *at = field_at(code, payload, pieces);
 
-	/* While it changes the event is recorded: a handler may have interrupted the change. */
 	if (changes % 2 || changes != __atomic_load_n(&f->changes, __ATOMIC_RELAXED))
-		return true;
-	if (TEST_OF(code) &
-	    value_compare(KIND_OF(code), field_load(at, SIZE_OF(code), KIND_OF(code)), operand))
+		return !is_triggered(p) || near__trace.passes_trigger(p, payload, pieces);
+	if (is_true(code, operand, at))
 		return true;
 	if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
 		near__trace_watch();

@@ -77,6 +77,8 @@ enum near__trace_session_flags {
 	NEAR__TRACE_WAS_BOUND = 4, /* a ring could not be opened, as max_bytes were reached */
 	NEAR__TRACE_NO_THREAD = 8, /* events carry out orders, as in a child of fork */
 	NEAR__TRACE_WAS_EARLY = 16, /* events came before the file was made, and were discarded */
+	NEAR__TRACE_SNAPSHOT_FAILED = 32, /* a trigger's, as on a full disk */
+	NEAR__TRACE_IS_SNAPSHOT = 64,     /* of a trigger: the session's file may have it, too */
 };
 
 struct near__trace_session {
@@ -163,8 +165,8 @@ enum near__trace_flags {
  * description's), writes the text, adds one to `request` and wakes its futex, which is not private.
  * The traced process's thread carries the order out, writes the answer, stores `request` to `done`
  * and wakes that. Orders: "enable PATTERN [LEVEL [CONDITION]]", "disable PATTERN", "snapshot FILE",
- * "flush". Several of them, but no snapshot, are lines of one. The answer is empty, or an error
- * message.
+ * "trigger TEXT", "flush". Several of them, but no snapshot, are lines of one. The answer is empty,
+ * or an error message.
  *
  * With NEAR__TRACE_NO_THREAD the next event does so, and takes no snapshot. For that the other
  * process stores 0 to `end` of the rings of slots, after a fence.

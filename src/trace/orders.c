@@ -55,6 +55,15 @@ static int order_enable(char *line, bool enables)
 	return err ? err : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
 }
 
+static int order_trigger(const char *text)
+{
+	int n = near__trace_change_triggers(text);
+
+	return n || !*text
+		       ? n
+		       : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
+}
+
 static int carry_out(char *line, bool locked)
 {
 	bool enables = strncmp(line, "enable ", 7) == 0;
@@ -70,6 +79,14 @@ static int carry_out(char *line, bool locked)
 	}
 	if (strncmp(line, "snapshot ", 9) == 0 && !locked)
 		return near_trace_snapshot(line + 9);
+	if (strncmp(line, "trigger ", 8) == 0) {
+		if (!locked)
+			near_lock_lock(&near__trace.lock);
+		err = order_trigger(line + 8);
+		if (!locked)
+			near_lock_unlock(&near__trace.lock);
+		return err;
+	}
 	if (strcmp(line, "flush") == 0)
 		return 0; /* the thread streams before each order */
 	return near__trace_fail(-EINVAL, "there is no such order");

@@ -181,19 +181,12 @@ void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t
 		near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }
 
-void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
-			unsigned n)
+static inline void pieces_write(struct near_trace_point *p, const struct near__trace_piece *pieces,
+				unsigned n)
 {
 	uint64_t words[RECORD / 8];
-	size_t bytes;
+	size_t bytes = pieces_gather((char *)words, pieces, n);
 
-	if (near__trace_is_watched(p)) {
-		near__trace_watch();
-		return;
-	}
-	if (near__trace_is_filtered(p) && !near__trace_passes(p, NULL, pieces))
-		return;
-	bytes = pieces_gather((char *)words, pieces, n);
 	if (bytes > RECORD) {
 		write_slowly(p, pieces, n);
 		return;
@@ -201,4 +194,19 @@ void near__trace_pieces(struct near_trace_point *p, const struct near__trace_pie
 	n = (unsigned)((bytes + 7) / 8);
 	memset((char *)words + bytes, 0, -bytes % sizeof(uint64_t));
 	near__trace_write(p, words, n, 0, false);
+}
+
+void near__trace_write_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
+			      unsigned n)
+{
+	pieces_write(p, pieces, n);
+}
+
+void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
+			unsigned n)
+{
+	if (near__trace_is_watched(p))
+		near__trace_watch();
+	else if (!near__trace_is_filtered(p) || near__trace_passes(p, NULL, pieces))
+		pieces_write(p, pieces, n);
 }

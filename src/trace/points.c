@@ -93,16 +93,28 @@ static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
 	return 0;
 }
 
+/* Triggers are for a process with a thread. */
+static bool has_trigger(struct near_trace_point *p, const struct near__trace_filter *f)
+{
+	return near__trace.triggers && near__trace.current && p->session == near__trace.number &&
+	       near__trace_has_thread(near__trace.current) && near__trace.bind(p, f);
+}
+
 /* Release: pairs with the acquire in near__trace_word. Where there is no thread, an event that is
  * recorded checks for orders when its sequence fails, any other one each time. */
 static int point_set(struct near_trace_point *p, uint32_t clock)
 {
 	struct near__trace_filter f = {0};
 	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
-	bool is_on = enabled != 0;
+	bool is_on;
 
-	if (enabled & NEAR__TRACE_FILTERED)
+	if (clock && has_trigger(p, enabled & NEAR__TRACE_FILTERED ? &f : NULL)) {
+		near__trace_open_filter(p);
+		enabled = clock | NEAR__TRACE_FILTERED | NEAR__TRACE_TRIGGERED;
+	} else if (enabled & NEAR__TRACE_FILTERED) {
 		near__trace_set_filter(p, &f);
+	}
+	is_on = enabled != 0;
 	if (clock && (!enabled || enabled & NEAR__TRACE_FILTERED) && near__trace.current &&
 	    !near__trace_has_thread(near__trace.current))
 		enabled |= NEAR__TRACE_WATCHED;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: tracepoints are registered; and those of this library's own layers. They are verbose:
- * off by default. */
+ * off by default; but for those of triggers. */
 #include "trace/trace.h"
 
 #include "base/probe.h"
+#include "base/valgrind.h"
 
 void near__trace_register(struct near_trace_point *p)
 {
@@ -19,6 +20,10 @@ NEAR_TRACEPOINT(near_rcu, begin, NEAR_TRACE_VERBOSE, (ptr, domain), (u64, period
 NEAR_TRACEPOINT(near_rcu, end, NEAR_TRACE_VERBOSE, (ptr, domain), (u64, period));
 NEAR_TRACEPOINT(near_malloc, extend, NEAR_TRACE_VERBOSE, (ptr, extent), (u64, pages));
 NEAR_TRACEPOINT(near_malloc, discard, NEAR_TRACE_VERBOSE, (ptr, pages), (u64, bytes));
+
+NEAR_TRACEPOINT(near_trace, trigger, NEAR_TRACE_NOTICE, (u32, number), (u64, ns));
+NEAR_TRACEPOINT(near_trace, snapshot, NEAR_TRACE_NOTICE, (string, file), (string, trigger),
+		(i32, error));
 
 /* The inline function would be a copy of the sequence, in what is no fast path. */
 static void waiter_sleeps(const void *waiter, uint64_t unused)
@@ -58,6 +63,13 @@ static const struct {
 	[NEAR__PROBE_DISCARD] = {&near__trace_point_near_malloc_discard,
 				 near_trace_near_malloc_discard},
 };
+
+/* Before a session of NEAR_CONF has triggers. */
+NEAR__BEFORE_PROGRAM static void notes_connect(void)
+{
+	near__trace.note_trigger = near_trace_near_trace_trigger;
+	near__trace.note_snapshot = near_trace_near_trace_snapshot;
+}
 
 /* A session may have begun before, with the first tracepoint. */
 __attribute__((constructor)) static void probes_connect(void)

@@ -39,7 +39,6 @@ static bool copy_fill(struct near__trace_file *c, const struct near__trace_run *
 	s->unstable = t->file.session->unstable;
 	s->ring_size = c->ring_size;
 	s->ring_stride = c->ring_stride;
-	s->pid = t->file.session->pid;
 	s->parent = t->file.session->parent;
 	s->number = t->file.session->number;
 	s->begin = t->file.session->begin;

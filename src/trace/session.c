@@ -2,7 +2,7 @@
 /* near_trace: sessions begin and end; trace.h has the argument. */
 #define _GNU_SOURCE
 #include "base/known.h"
-#include "trace/trace.h"
+#include "trace/trigger.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +116,7 @@ static void trace_leave_child(void)
 		near__trace_detach(t);
 		near__trace_unmap_order();
 	}
+	near__trace_leave_triggers();
 	near__trace.is_ending = 0;
 	near__trace.missed = 0;
 	if (near__trace.alive)
@@ -240,6 +241,7 @@ static int session_start(const struct near_trace_options *o)
 	/* Events of tracepoints that were not registered yet: of the session of NEAR_CONF alone. */
 	if (near__trace.has_read_conf != NEAR__TRACE_READS_CONF)
 		__atomic_store_n(&near__trace.missed, 0, __ATOMIC_RELAXED);
+	near__trace_forget_triggers();
 	near__trace.options = *o;
 	if (!make_absolute(near__trace.path, o->path ? o->path : DEFAULT_FOLDER) ||
 	    !make_absolute(near__trace.stream, o->stream ? o->stream : ""))
@@ -370,6 +372,19 @@ static void session_count(struct near_trace_stats *out, struct near__trace_run *
 	}
 }
 
+/* Relaxed: counts. */
+static void triggers_count(struct near_trace_stats *out)
+{
+	struct near__trace_triggers *all = near__trace.triggers;
+
+	if (!all)
+		return;
+	out->triggered = __atomic_load_n(&all->triggered, __ATOMIC_RELAXED);
+	out->limited = __atomic_load_n(&all->limited, __ATOMIC_RELAXED);
+	out->snapshots = __atomic_load_n(&all->snapshots, __ATOMIC_RELAXED);
+	out->failed = __atomic_load_n(&all->failed, __ATOMIC_RELAXED);
+}
+
 int near_trace_stats(struct near_trace_stats *out, size_t size)
 {
 	struct near_trace_stats s = {0};
@@ -380,6 +395,7 @@ int near_trace_stats(struct near_trace_stats *out, size_t size)
 	near__trace_lock();
 	if (near__trace.current) {
 		session_count(&s, near__trace.current);
+		triggers_count(&s);
 		err = 0;
 	}
 	near_lock_unlock(&near__trace.lock);

@@ -151,6 +151,16 @@ struct near__trace {
 	uint32_t serves_children; /* a child of fork begins its session, with a thread, at once */
 	uint64_t parent;
 	struct near_trace_point *first, **last;
+	uint32_t *wakes; /* what the session's thread sleeps on; NULL: none does; atomic */
+	/* NULL: there never was one. Then an event of a tracepoint that has one, and whether it is
+	 * still to be recorded; and whether a tracepoint has one. `f`: its condition, or NULL. */
+	struct near__trace_triggers *triggers;
+	bool (*passes_trigger)(struct near_trace_point *p, const void *payload,
+			       const struct near__trace_piece *pieces);
+	bool (*bind)(struct near_trace_point *p, const struct near__trace_filter *f);
+	/* Events of what a trigger does, near_trace:trigger and near_trace:snapshot. */
+	void (*note_trigger)(uint32_t number, uint64_t ns);
+	void (*note_snapshot)(const char *file, const char *trigger, int32_t error);
 	struct near_trace_options options; /* of the session, for children */
 	char path[PATH_MAX], last_path[PATH_MAX], stream[PATH_MAX];
 	struct near__trace_rule rules[NEAR__TRACE_RULES];
@@ -297,6 +307,12 @@ static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest);
 
+/* A payload of these pieces. */
+void near__trace_write_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
+			      unsigned n);
+/* The calling thread's id. */
+uint32_t near__trace_tid(void);
+
 void near__trace_check_orders(void);
 /* By an event that is not recorded, of a tracepoint that is watched, in no section. */
 static inline void near__trace_watch(void)
@@ -382,6 +398,10 @@ uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,
  * which -EEXIST is one that another path may not have. */
 int near__trace_file_make(struct near__trace_file *f, const char *path, uint64_t rings);
 
+/* As near_trace_snapshot, with near__trace.lock: of what is since that time of CLOCK_MONOTONIC,
+ * and some before it, or 0: of all. `flags`: further ones of its session. */
+int near__trace_snapshot(const char *file, uint64_t since_ns, uint32_t flags);
+
 /* ---- copies (ring_copy.c, trace_snapshot.c, stream.c) ---- */
 
 /* Makes file `path`, with rings of this size, and what the session and its tracepoints are. */
@@ -422,6 +442,16 @@ int near__trace_change(const char *pattern, enum near_trace_level level, const c
  * one may allocate, in a locale whose characters have several bytes. */
 bool near__trace_match(const char *pattern, const char *text);
 
+/* ---- triggers (trigger.h) ---- */
+
+/* As near_trace_trigger, in a process with a thread; "": removes all. */
+int near__trace_change_triggers(const char *text);
+/* None is left; or, in a child of fork, none has fired. */
+void near__trace_forget_triggers(void);
+void near__trace_leave_triggers(void);
+/* By the session's thread, at last if it `ends`. Returns for how long it may sleep. */
+int64_t near__trace_serve_triggers(struct near__trace_run *t, bool ends);
+
 /* ---- conditions (filter.c) ---- */
 
 bool near__trace_is_condition(const char *text);
@@ -430,6 +460,16 @@ bool near__trace_compile(struct near__trace_filter *out, const struct near_trace
 			 const char *text);
 /* Before the tracepoint is switched on; with near__trace.lock. */
 void near__trace_set_filter(struct near_trace_point *p, const struct near__trace_filter *f);
+/* It is as one that changes, until it is set. */
+void near__trace_open_filter(struct near_trace_point *p);
+/* The code of a field that is a number, for near__trace_value; 0: there is none. */
+uint32_t near__trace_field_code(const struct near_trace_point *p, const char *name);
+/* How many there are, and words of a payload without lengths. */
+void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *words);
+bool near__trace_is_true(const struct near__trace_filter *f, const void *payload,
+			 const struct near__trace_piece *pieces);
+uint64_t near__trace_value(uint32_t code, const void *payload,
+			   const struct near__trace_piece *pieces);
 /* Relaxed: near__trace_write loads it again. Another filter, or none, is no less right. */
 static inline bool near__trace_is_filtered(const struct near_trace_point *p)
 {
@@ -437,9 +477,9 @@ static inline bool near__trace_is_filtered(const struct near_trace_point *p)
 
 	return NEAR__UNLIKELY(enabled & NEAR__TRACE_FILTERED);
 }
-/* Whether an event passes: one with this payload, without lengths, or with these pieces. While the
- * filter changes: true. */
-bool near__trace_passes(const struct near_trace_point *p, const void *payload,
+/* Whether an event is to be recorded: one with this payload, without lengths, or with these
+ * pieces. While the filter changes: true. */
+bool near__trace_passes(struct near_trace_point *p, const void *payload,
 			const struct near__trace_piece *pieces);
 
 /* ---- clocks (clock.c) ---- */

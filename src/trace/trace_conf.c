@@ -2,7 +2,7 @@
 /* near_trace: a session that NEAR_CONF starts with the first tracepoint, as `nearcpu trace record`
  * sets it. It ends with the process. */
 #define _GNU_SOURCE
-#include "trace/trace.h"
+#include "trace/trigger.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/conf.h"
 
 struct trace_conf {
-	struct near__conf_text path, enable;
+	struct near__conf_text path, enable, triggers;
 	int mode, level, children;
 	uint64_t ring, max, file, files;
 };
@@ -20,6 +20,7 @@ struct trace_conf {
 static const struct near__setting list[] = {
 	{"trace", NEAR__CONF_TEXT, FIELD(path), 0},
 	{"trace_enable", NEAR__CONF_TEXT, FIELD(enable), 0},
+	{"trace_trigger", NEAR__CONF_TEXT, FIELD(triggers), 0},
 	{"trace_ring", NEAR__CONF_NUMBER, FIELD(ring), 0},
 	{"trace_max", NEAR__CONF_NUMBER, FIELD(max), 0},
 	{"trace_file", NEAR__CONF_NUMBER, FIELD(file), 0},
@@ -52,6 +53,24 @@ static void conf_copy(char *to, size_t size, struct near__conf_text from)
 	snprintf(to, size, "%.*s", (int)from.len, from.len ? from.text : "");
 }
 
+/* Separated by `;`, and their words by `+`. */
+static void set_triggers(struct near__conf_text from)
+{
+	char texts[NEAR__TRACE_TRIGGER_TEXT * NEAR__TRACE_TRIGGERS], *next;
+
+	conf_copy(texts, sizeof(texts), from);
+	for (char *text = texts; text && *text; text = next) {
+		next = strchr(text, ';');
+		if (next)
+			*next++ = 0;
+		for (char *c = text; (c = strchr(c, '+'));)
+			*c = ' ';
+		if (near_trace_trigger(text) < 0)
+			dprintf(2, "nearcpu: NEAR_CONF: trigger '%s': %s\n", text,
+				near_trace_error());
+	}
+}
+
 static void start_session(const struct trace_conf *conf)
 {
 	char path[PATH_MAX], enable[NEAR__TRACE_PATTERN * 8];
@@ -74,6 +93,8 @@ static void start_session(const struct trace_conf *conf)
 			near_trace_error());
 	else
 		started = true;
+	if (started)
+		set_triggers(conf->triggers);
 }
 
 void near__trace_start_by_conf(void)

@@ -100,6 +100,16 @@ static char *file_object(const struct near__trace_file *f, enum near__trace_obje
 	return near_region_common(&f->region, f->objects[i].offset);
 }
 
+/* Another process that has the same number in its namespace may make the same file: the one that
+ * stores its process id has it. */
+static bool is_mine(const struct near__trace_file *f)
+{
+	uint64_t nobody = 0;
+
+	return __atomic_compare_exchange_n(&f->session->pid, &nobody, (uint64_t)getpid(), false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 int near__trace_file_make(struct near__trace_file *f, const char *path, uint64_t rings)
 {
 	struct near_region_options options = {.flags = NEAR_CREATE,
@@ -119,17 +129,11 @@ int near__trace_file_make(struct near__trace_file *f, const char *path, uint64_t
 	f->session = (struct near__trace_session *)file_object(f, NEAR__AT_SESSION);
 	f->points = file_object(f, NEAR__AT_POINTS);
 	f->rings = file_object(f, NEAR__AT_RINGS);
-	return 0;
-}
-
-/* Another process that has the same number in its namespace may make the same file: the one that
- * stores its process id has it. */
-static bool is_mine(const struct near__trace_run *t)
-{
-	uint64_t nobody = 0;
-
-	return __atomic_compare_exchange_n(&t->file.session->pid, &nobody, (uint64_t)getpid(),
-					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (is_mine(f))
+		return 0;
+	near_region_close(&f->region);
+	f->session = NULL;
+	return near__trace_fail(-EEXIST, "the file exists already");
 }
 
 static int make_file(struct near__trace_run *t, const char *given, bool is_first)
@@ -140,10 +144,6 @@ static int make_file(struct near__trace_run *t, const char *given, bool is_first
 		if (!trace_make_path(t->path, given, is_first, try))
 			break;
 		err = near__trace_file_make(&t->file, t->path, t->slots + t->cpus);
-		if (err == 0 && !is_mine(t)) {
-			near_region_close(&t->file.region);
-			err = near__trace_fail(-EEXIST, "the file exists already");
-		}
 	}
 	return err;
 }

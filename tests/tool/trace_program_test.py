@@ -288,6 +288,53 @@ class Program(Case):
                    if "thread=3" in line]
         self.assertEqual(numbers[:20], list(range(50, 50 + len(numbers[:20]))))
 
+    def test_trigger(self):
+        with self.program(OVERWRITE, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("trigger", "test:count if n>=1000 before 1m")
+            for text, words in (("test:count now", "a trigger is such as"),
+                                ("test:count if none>1", "has such a field")):
+                self.expect(run("trace", "trigger", text, self.file), 1, words)
+            self.expect(run("trace", "trigger", "x" * 1100, self.file), 2, "no pattern or name")
+            self.expect(run("trace", "trigger"), 2, "no trigger given")
+            program.stdin.write("g")
+            program.stdin.flush()
+            while "near_trace:snapshot" not in self.trace("show", "--name", "near_trace:*"):
+                pass
+            self.trace("trigger", "")
+            program.kill()
+        shown = run("trace", "show", self.file + ".snapshot-1").stdout
+        self.assertTrue("thread=3" in shown)
+        self.assertEqual(os.listdir(self.dir).count("trace.snapshot-2"), 0)
+        self.assertNotIn("snapshot-1", run("trace", "list", self.dir).stdout)
+
+    def test_record_with_triggers(self):
+        self.file = os.path.join(self.dir, "folder")
+        result = self.record("--output", self.file, "--trigger", "test:text if n>=10 after 60m",
+                             "--trigger", "test:text if thread==9", "--trigger", "test:count when",
+                             "--", PROGRAM, "-", "0", "30")
+        self.assertIn("NEAR_CONF: trigger 'test:count when': a trigger is such as", result.stderr)
+        self.assertEqual(len([name for name in os.listdir(self.file) if "snapshot" in name]), 1)
+        self.assertEqual(self.trace("show").count("test:text thread"), 2 * 3)
+        for arguments in (["--trigger", "a,b"], ["--trigger", "a;b"], ["--trigger", "x" * 3000],
+                          ["--mode", "stop", "--trigger", "a"]):
+            self.assertEqual(self.record(*arguments, "true").returncode, 2)
+
+    def test_triggers_on_a_full_disk(self):
+        """A snapshot that finds no room leaves no file, and the program goes on."""
+        folder = os.path.join(self.dir, "mnt")
+        os.mkdir(folder)
+        script = ("mount -t tmpfs -o size=700k none $1 && "
+                  "$2 trace record --output $1 --trigger 'test:text if n>=39990' -- $3 - 0 40000; "
+                  "ls $1; $2 trace show $1 | tail -20")
+        result = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", folder, command.TOOL,
+                                 PROGRAM], capture_output=True, text=True, check=False)
+        if "unshare" in result.stderr or "mount" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertNotIn("snapshot-1\n", result.stdout.split(" cpu ")[0])
+        self.assertIn("# a snapshot of a trigger could not be made", result.stdout)
+        self.assertIn("n=39999\n", result.stdout)
+
     def record(self, *arguments, **more):
         return run("trace", "record", *arguments, stdin=subprocess.DEVNULL, **more)
 

@@ -101,6 +101,7 @@ static const struct option_table table = {
 		"       nearcpu trace enable [--level LEVEL] [--if CONDITION] PATTERN FILE...\n"
 		"       nearcpu trace disable PATTERN FILE...\n"
 		"       nearcpu trace snapshot NEWFILE FILE\n"
+		"       nearcpu trace trigger TEXT FILE...\n"
 		"       nearcpu trace record [--help|OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
 		"Reads the files of near_trace(3), while their programs run, or after they have\n"
 		"ended or were killed. A folder stands for the trace files in it.\n\n"
@@ -112,6 +113,7 @@ static const struct option_table table = {
 		"  enable, disable\n"
 		"           switch tracepoints of a running program on, and off\n"
 		"  snapshot makes a running program copy its rings to a new file\n"
+		"  trigger  makes events of a running program take snapshots\n"
 		"  record   runs a program with its tracepoints switched on\n\n",
 	.tail = "\nExit status: 0 done, 1 no trace or damaged, 2 wrong usage.\n",
 };
@@ -191,6 +193,7 @@ static const struct subcommand {
 	{"enable", give_order, "pattern"},
 	{"disable", give_order, "pattern"},
 	{"snapshot", give_order, "new file"},
+	{"trigger", give_order, "trigger"},
 };
 
 static int check_options(const char *sub)
@@ -198,7 +201,7 @@ static int check_options(const char *sub)
 	int forms = (ctf != NULL) + (chrome != NULL) + (csv != NULL);
 	bool exports = strcmp(sub, "export") == 0, recovers = strcmp(sub, "recover") == 0;
 	bool orders = strcmp(sub, "enable") == 0 || strcmp(sub, "disable") == 0 ||
-		      strcmp(sub, "snapshot") == 0;
+		      strcmp(sub, "snapshot") == 0 || strcmp(sub, "trigger") == 0;
 
 	if (forms && !exports && !recovers)
 		return usage_error("trace", "--ctf, --chrome and --csv go with export or recover");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu trace enable, disable and snapshot: orders to a process that traces, by trace:control of
- * its file (src/trace/format.h). */
+/* nearcpu trace enable, disable, snapshot and trigger: orders to a process that traces, by
+ * trace:control of its file (src/trace/format.h). */
 #include "trace/print.h"
 
 #include <errno.h>
@@ -276,18 +276,19 @@ int trace_make_order(char *order, size_t size, const char *verb, const char *wha
 		     const char *condition)
 {
 	char folder[PATH_MAX] = "";
-	bool is_file = strcmp(verb, "snapshot") == 0;
+	bool is_file = strcmp(verb, "snapshot") == 0, is_text = strcmp(verb, "trigger") == 0;
 	struct text text = {order, size};
 
 	if (is_file && *what != '/' && !getcwd(folder, sizeof(folder)))
 		return failure("trace", "there is no working directory: %s", strerror(errno));
 	*order = 0;
 	say(&text, "%s %s%s%s", verb, folder, *folder ? "/" : "", what);
-	if (condition || (!is_file && level != UINT32_MAX))
+	if (condition || (!is_file && !is_text && level != UINT32_MAX))
 		say(&text, " %" PRIu64, level == UINT32_MAX ? DEFAULT_LEVEL : level);
 	if (condition)
 		say(&text, " %s", condition);
-	if (strlen(order) + 1 == size || (!is_file && strpbrk(what, " \t\n")) ||
+	if (strlen(order) + 1 == size || (is_text && strchr(what, '\n')) ||
+	    (!is_file && !is_text && strpbrk(what, " \t\n")) ||
 	    (condition && strchr(condition, '\n')))
 		return usage_error("trace", "'%s' is no pattern or name for '%s'", what, verb);
 	return EXIT_DONE;

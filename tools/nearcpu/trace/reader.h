@@ -83,6 +83,7 @@ enum trace_lost {
 	LOST_NO_DATE,
 	LOST_UNSTABLE,
 	LOST_ON_DISK,
+	LOST_SNAPSHOT,
 	LOST_WAS_EARLY, /* a reason for LOST_DISCARDED */
 	LOST_KINDS,
 };

@@ -118,6 +118,7 @@ void trace_set_clock(struct trace_file *f)
 	f->lost[LOST_ON_DISK] = s->on_disk;
 	f->lost[LOST_WAS_FULL] = s->flags & NEAR__TRACE_WAS_FULL;
 	f->lost[LOST_WAS_BOUND] = s->flags & NEAR__TRACE_WAS_BOUND;
+	f->lost[LOST_SNAPSHOT] = s->flags & NEAR__TRACE_SNAPSHOT_FAILED;
 	f->lost[LOST_WAS_EARLY] = s->flags & NEAR__TRACE_WAS_EARLY;
 	f->lost[LOST_UNSTABLE] = s->unstable;
 	f->realtime = find_date(f);

@@ -30,13 +30,14 @@ static int add_file(struct trace *t, const char *path, bool recover)
 }
 
 /* A folder may contain other files, such as those of other programs in /dev/shm, and files of
- * processes that were killed while they made them. *err is set if it cannot be opened. */
+ * processes that were killed while they made them. The snapshots of triggers in it have events that
+ * the session's file may have, too. *err is set if it cannot be opened. */
 static bool may_be_trace(const char *path, int *err)
 {
 	struct trace_file f = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
 	struct near__region_header h = {.magic = 0};
 	struct region_entry e = {.kind = 0};
-	uint32_t version = 0;
+	struct near__trace_session s = {.version = 0};
 	bool found = false;
 
 	if (f.fd < 0) {
@@ -51,9 +52,9 @@ static bool may_be_trace(const char *path, int *err)
 			strcmp(e.name, NEAR__TRACE_SESSION_NAME) == 0;
 	}
 	if (found)
-		trace_read(&f, &version, h.total - h.common_size + e.offset, sizeof(version));
+		trace_read(&f, &s, h.total - h.common_size + e.offset, sizeof(s));
 	close(f.fd);
-	return version;
+	return s.version && !(s.flags & NEAR__TRACE_IS_SNAPSHOT);
 }
 
 static int compare_names(const struct dirent **a, const struct dirent **b)

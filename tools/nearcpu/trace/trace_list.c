@@ -32,6 +32,8 @@ static const struct {
 	[LOST_UNKNOWN] = {.text = "events are of tracepoints that the file does not have", true},
 	[LOST_WAS_FULL] = {.text = "the file system was full: rings could not be opened, or grow"},
 	[LOST_WAS_BOUND] = {.text = "the bound of all rings was reached: some could not be opened"},
+	[LOST_SNAPSHOT] = {.text = "a snapshot of a trigger could not be made: near_trace:snapshot "
+				   "has the error"},
 	[LOST_NO_HEADER] = {.text = "the header of the file is damaged", true},
 	[LOST_NO_SESSION] = {.text = "the session is damaged: times are not in seconds", true},
 	[LOST_POINTS] = {.text = "the list of tracepoints is damaged", true},

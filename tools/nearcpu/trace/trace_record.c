@@ -16,9 +16,22 @@
 #include "common/settings.h"
 #include "common/launch.h"
 #include "common/memory.h"
+#include "common/text.h"
 
 static const char *output, *mode, *ring, *max, *file, *files, *level, *names;
+static char triggers[2048]; /* separated by `;` */
 static bool children;
+
+static int take_trigger(const struct option_row *row, const char *value)
+{
+	struct text text = {triggers, sizeof(triggers)};
+
+	(void)row;
+	say(&text, "%s%s", *triggers ? ";" : "", value);
+	if (strpbrk(value, ",;+") || strlen(triggers) + 1 == sizeof(triggers))
+		return usage_error("trace", "--trigger takes no text with a comma, ; or +");
+	return 0;
+}
 
 static const struct option_row rows[] = {
 	{"output", "FOLDER", .string = &output,
@@ -32,6 +45,9 @@ static const struct option_row rows[] = {
 	{"files", "N", .string = &files, .help = "how many of these stay (4)"},
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
+	{"trigger", "TEXT", .take = take_trigger,
+	 .help = "such an event takes a snapshot, as of near_trace_trigger(3):\n"
+		 "'shop:order if total>100 after 1s'; more than once"},
 	{"children", .flag = &children,
 	 .help = "children of fork have a thread, which takes orders and\nstreams at any time"},
 	{.name = NULL},
@@ -68,6 +84,8 @@ static int record_check(void)
 			return usage_error("trace", "%s takes %s", s->option, s->wants);
 	if ((file || files) && (!mode || strcmp(mode, "stream") != 0))
 		return usage_error("trace", "--file-size and --files need --mode stream");
+	if (*triggers && mode && strcmp(mode, "overwrite") != 0)
+		return usage_error("trace", "--trigger needs --mode overwrite");
 	if (output && strchr(output, ','))
 		return usage_error("trace", "--output takes no name with a comma");
 	return EXIT_DONE;
@@ -105,6 +123,10 @@ static void write_conf(FILE *to, const char *folder)
 		for (; *value; value++)
 			fputc(*value == ',' ? '+' : *value, to);
 	}
+	if (*triggers)
+		fputs(",trace_trigger:", to);
+	for (const char *c = triggers; *c; c++)
+		fputc(*c == ' ' || *c == '\t' ? '+' : *c, to);
 	if (children)
 		fputs(",trace_children:thread", to);
 }
@@ -153,6 +175,7 @@ int trace_record(int argc, char **argv)
 
 	output = mode = ring = max = file = files = level = names = NULL;
 	children = false;
+	*triggers = 0;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
