@@ -7,7 +7,7 @@
  * ends.
  *
  * Cost:      get and put about 1 ns each, no atomic instruction, and no access to the object.
- *            One in `batch` calls moves that many between slots, under a lock. drain: one
+ *            One in `batch` calls moves that many between slots, under a lock. drain, trim: one
  *            membarrier or more, which interrupt all CPUs that run this process, for 32 slots.
  * Memory:    no header: an object's size, rounded up to its alignment, and to 8. For each slot in
  *            use up to 16 batches of pointers, for all a pointer to each idle object.
@@ -27,8 +27,8 @@
  * Fallback:  without rseq as many shared arrays as CPUs, each under a lock; for single threads
  *            without it, one such list for all.
  *
- * Concurrent with:   get  put  drain  stats   destroy
- *            each    yes  yes   yes    yes      no
+ * Concurrent with:   get  put  drain, trim  stats   destroy
+ *            each    yes  yes      yes       yes      no
  *
  *     struct near_pool pool;
  *     struct near_pool_options options = {.construct = open_buffers, .destruct = close_buffers};
@@ -166,6 +166,11 @@ NEAR_API void near_pool_put_many(struct near_pool *pool, void *const *objects, s
 
 /* Destructs all objects that are idle at some moment during the call; returns how many. */
 NEAR_API size_t near_pool_drain(struct near_pool *pool);
+
+/* Destructs the objects that nobody used since the last trim, the oldest; returns how many. Called
+ * each minute, it leaves as many connections as one minute needs. Slots are empty after it, as far
+ * as the list between them has room. */
+NEAR_API size_t near_pool_trim(struct near_pool *pool);
 
 /* Later versions add fields at the end. Numbers that change while they are read are about right. */
 struct near_pool_stats {

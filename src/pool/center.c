@@ -65,8 +65,23 @@ static unsigned center_take(struct near__pool *p, uint64_t *objects, unsigned wa
 	unsigned n = want < p->count ? want : (unsigned)p->count;
 
 	p->count -= n;
+	p->low = p->count < p->low ? p->count : p->low;
 	memcpy(objects, &p->idle[p->count], n * sizeof(*objects));
 	return n;
+}
+
+/* Takes the first n, which were put before the others, for end_list. */
+static uint64_t center_take_oldest(struct near__pool *p, size_t n)
+{
+	uint64_t list = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		*near__pool_link(p, p->idle[i]) = list;
+		list = p->idle[i];
+	}
+	p->count -= n;
+	memmove(p->idle, p->idle + n, p->count * sizeof(*p->idle));
+	return list;
 }
 
 /* Moves what is on `returned` to the center and to the chunks. Returns the objects for which the
@@ -239,34 +254,42 @@ static bool is_open(const struct near__pool *p, const struct near__pool_slot *s)
 	       (position != NEAR__CLOSED_LIST || near__pool_scarce(p) == NEAR__POOL_AMPLE);
 }
 
-/* cache/close.c has the protocol. The lock of all closers is held from the first close to the last
- * open, so that no process is forked with a closed slot. A slot that is closed for ever (in a
- * process that a bare clone made) has no objects. */
-static void empty_slots(struct near__pool *p)
+/* Of up to `most` slots, from *slot on; false: there are no more. cache/close.c has the protocol.
+ * The lock of all closers is held from the first close to the last open, so that no process is
+ * forked with a closed slot. A slot that is closed for ever (in a process that a bare clone made)
+ * has no objects. */
+static bool empty_some(struct near__pool *p, unsigned *slot, unsigned most)
 {
 	struct near__closing items[AT_ONCE];
-	unsigned n, slot = 0;
+	unsigned visited, n = 0;
 
 	near__gates_lock();
-	do {
-		for (n = 0; n < AT_ONCE && near_percpu_next(p->slots, &slot); slot++) {
-			struct near__pool_slot *s = near__pool_slot(p, slot);
+	for (visited = 0; visited < most && near_percpu_next(p->slots, slot); visited++, ++*slot) {
+		struct near__pool_slot *s = near__pool_slot(p, *slot);
 
-			if (near_percpu_is_fallback(slot))
-				empty_fallback(p, s);
-			else if (is_open(p, s))
-				items[n++] = (struct near__closing){.word = &s->array.position};
-		}
-		near__bins_close(items, n);
-		for (unsigned i = 0; i < n; i++) {
-			struct near__pool_slot *s = (struct near__pool_slot *)items[i].word;
+		if (near_percpu_is_fallback(*slot))
+			empty_fallback(p, s);
+		else if (is_open(p, s))
+			items[n++] = (struct near__closing){.word = &s->array.position};
+	}
+	near__bins_close(items, n);
+	for (unsigned i = 0; i < n; i++) {
+		struct near__pool_slot *s = (struct near__pool_slot *)items[i].word;
 
-			push_returned(p, s->objects, near__pool_count(items[i].was));
-			if (near__pool_scarce(p) == NEAR__POOL_AMPLE)
-				near__bin_open_empty(&items[i]);
-		}
-	} while (n == AT_ONCE);
+		push_returned(p, s->objects, near__pool_count(items[i].was));
+		if (near__pool_scarce(p) == NEAR__POOL_AMPLE)
+			near__bin_open_empty(&items[i]);
+	}
 	near__gates_unlock();
+	return visited == most;
+}
+
+static void empty_slots(struct near__pool *p)
+{
+	unsigned slot = 0;
+
+	while (empty_some(p, &slot, AT_ONCE))
+		;
 }
 
 void near__pool_gather(struct near__pool *p)
@@ -329,6 +352,43 @@ size_t near_pool_drain(struct near_pool *pool)
 		all += n + end_list(p, over);
 		end_objects(p, objects, n);
 	} while (n);
+	near__pool_settle(p);
+	errno = saved;
+	return all;
+}
+
+/* Moves what slots have to the center, as long as it has room: what is idle is then in one place,
+ * and what nobody takes from there until the next call was idle. */
+static void fill_center(struct near__pool *p)
+{
+	unsigned slot = 0;
+	size_t slots;
+
+	do {
+		near_lock_lock(p->lock);
+		slots = p->count < p->center ? (p->center - p->count) / (p->room ? p->room : 1) : 0;
+		near_lock_unlock(p->lock);
+		slots = slots < AT_ONCE ? slots : AT_ONCE;
+	} while (slots && empty_some(p, &slot, (unsigned)slots) && (near__pool_settle(p), true));
+	near__pool_settle(p);
+}
+
+size_t near_pool_trim(struct near_pool *pool)
+{
+	struct near__pool *p = pool->rest;
+	int saved = errno;
+	uint64_t old, over;
+	size_t all;
+
+	near_lock_lock(p->lock);
+	over = center_collect(p);
+	old = center_take_oldest(p, p->low);
+	near_lock_unlock(p->lock);
+	all = end_list(p, over) + end_list(p, old);
+	fill_center(p);
+	near_lock_lock(p->lock);
+	p->low = p->count;
+	near_lock_unlock(p->lock);
 	near__pool_settle(p);
 	errno = saved;
 	return all;

@@ -223,6 +223,61 @@ static void drain_takes_all(void **state)
 	assert_int_equal(pool_now(&pool).objects, idle());
 }
 
+/* ---- trim ---- */
+
+static void trim_ends_what_was_idle(void **state)
+{
+	unsigned used = 100, batch = pool.rest->options.batch, ended;
+
+	for (unsigned slot = 0; slot < 3; slot++) {
+		slots_enter(slot);
+		get(slot * used, used);
+	}
+	for (unsigned slot = 0; slot < 3; slot++) {
+		slots_enter(slot);
+		put(slot * used, used);
+	}
+	KEEPS_ERRNO(assert_int_equal(near_pool_trim(&pool), 0));
+	slots_enter(5);
+	get(0, used);
+	put(0, used);
+	ended = (unsigned)near_pool_trim(&pool);
+	assert_in_range(ended, all.made - used - batch, all.made - used);
+	assert_int_equal(all.ended, ended);
+	get(0, used); /* what was used last is there */
+	assert_int_equal(all.made, all.ended + idle() + used);
+	put(0, used);
+	near_pool_trim(&pool);
+	near_pool_trim(&pool);
+	assert_int_equal(all.ended, all.made);
+	assert_int_equal(near_pool_trim(&pool), 0);
+	get(0, 3);
+	put(0, 3);
+	assert_int_equal(pool_now(&pool).objects, idle());
+}
+
+/* What the center has no room for stays in its slots. */
+static void trim_moves_what_has_room(void **state)
+{
+	uint64_t before;
+
+	slots_enter(3);
+	get(0, MANY);
+	put(0, MANY);
+	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
+		slots_enter(slot);
+		get(0, 8);
+		put(0, 8);
+	}
+	before = idle();
+	near_pool_trim(&pool);
+	assert_int_equal(idle(), before);
+	near_pool_trim(&pool);
+	near_pool_trim(&pool);
+	near_pool_trim(&pool);
+	assert_int_equal(idle(), 0);
+}
+
 static struct thing *in_hook;
 
 /* While the slot is closed its threads use a fallback slot. */
@@ -270,4 +325,5 @@ static void put_does_not_wait(void **state)
 UNIT_MAIN_EACH(make_pool, destroy_pool, what_was_put_last_is_got_first, objects_stay_constructed,
 	       many_at_once, try_get_takes_what_is_idle, at_most_the_cap_is_idle, a_small_cap_holds,
 	       one_way_flow_is_bounded, each_slot_has_its_part, drain_takes_all,
-	       a_closed_slot_is_not_used, put_does_not_wait)
+	       trim_ends_what_was_idle, trim_moves_what_has_room, a_closed_slot_is_not_used,
+	       put_does_not_wait)

@@ -109,10 +109,12 @@ static void work(unsigned number)
 static void drain(unsigned number)
 {
 	while (team_continues()) {
-		if (number)
+		if (number == 0)
+			near__pool_gather(pool.rest);
+		else if (number == 1)
 			near_pool_drain(&pool);
 		else
-			near__pool_gather(pool.rest);
+			near_pool_trim(&pool);
 		usleep(200);
 	}
 }
@@ -126,7 +128,7 @@ static void others_drain(void **state)
 {
 	struct team drainers;
 
-	team_start(&drainers, 2, drain);
+	team_start(&drainers, 3, drain);
 	team_run(6, work);
 	team_stop(&drainers);
 }
