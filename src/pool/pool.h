@@ -95,11 +95,11 @@ struct near__pool {
 	struct near_sem tickets;
 	/* Under the lock. */
 	uint64_t count __attribute__((aligned(NEAR__CACHE_LINE))); /* objects of the center */
-	uint64_t low; /* the least that `count` was since near_pool_trim */
-	uint32_t first_room;                                       /* chunk that has room */
-	uint32_t top;                                              /* chunks from here on are new */
-	uint64_t used;                                             /* chunks with objects */
-	uint64_t live;                                             /* objects */
+	uint64_t low;        /* the least that `count` was since near_pool_trim */
+	uint32_t first_room; /* chunk that has room */
+	uint32_t top;        /* chunks from here on are new */
+	uint64_t used;       /* chunks with objects */
+	uint64_t live;       /* objects */
 };
 
 static inline struct near__pool_slot *near__pool_slot(const struct near__pool *p, unsigned slot)
