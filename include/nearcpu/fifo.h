@@ -5,8 +5,8 @@
  * lock for that: where the order is not needed, near_queue is faster on some CPUs (docs/pools.md).
  *
  * Cost:      put and get 10 ns each without contention: a near_mutex, and a load for sleepers. From
- *            two threads on, what a contended near_mutex costs. A batch takes the lock once. To
- *            wake a thread takes a system call.
+ *            two threads on, what a contended near_mutex costs. A try_get of an empty fifo takes no
+ *            lock: 1 ns. A batch takes the lock once. To wake a thread takes a system call.
  * Memory:    64 bytes, and 8 for each element of the capacity, allocated by init.
  * Safety:    any thread; not in signal handlers. Nothing but init allocates; errno is left alone;
  *            there are no cancellation points. Elements are never dereferenced; NULL is one. A

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_fifo: a ring under a near_mutex. All fields are accessed with the lock held. */
+/* near_fifo: a ring under a near_mutex. All fields are accessed with the lock held, except in
+ * is_empty_now, and `watched`. */
 #include <nearcpu/fifo.h>
 
 #include <errno.h>
@@ -101,7 +102,8 @@ static inline size_t fifo_move(struct near_fifo *f, enum side side, void *const 
 	}
 	if (side == TAKE)
 		f->first = k < f->capacity - f->first ? f->first + k : k - (f->capacity - f->first);
-	f->count += side == TAKE ? -k : k;
+	/* Relaxed: is_empty_now needs only that it is one store. */
+	__atomic_store_n(&f->count, side == TAKE ? f->count - k : f->count + k, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < k && near__cond_is_waited_for(c); i++)
 		near_cond_signal(c);
 	if (side != TAKE)
@@ -158,8 +160,20 @@ static int fifo_put_first(struct near_fifo *f, void *element, const struct wait 
 	return result_of_one(fifo_move_all(f, PUT_FIRST, &element, NULL, 1, w));
 }
 
+/* Whether it was empty and open at one moment, without the lock. Acquire: `closed` is loaded later,
+ * and is never cleared; so if it is not set, it was not when `count` was 0. Other threads have
+ * released by the lock what they put before. */
+static bool is_empty_now(const struct near_fifo *f)
+{
+	fifo_check(f);
+	return !__atomic_load_n(&f->count, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&f->closed, __ATOMIC_RELAXED);
+}
+
 static long fifo_get(struct near_fifo *f, void **elements, size_t n, const struct wait *w)
 {
+	if (!w && n && is_empty_now(f))
+		return -EAGAIN;
 	return fifo_move_all(f, TAKE, NULL, elements, n, w);
 }
 
@@ -274,7 +288,7 @@ void near_fifo_join(struct near_fifo *f)
 void near_fifo_close(struct near_fifo *f)
 {
 	fifo_lock(f);
-	f->closed = 1;
+	__atomic_store_n(&f->closed, 1, __ATOMIC_RELAXED);
 	near_cond_broadcast(&f->elements);
 	near_cond_broadcast(&f->room);
 	near__queue_wake(&f->watched, GETTERS, SIZE_MAX);
