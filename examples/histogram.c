@@ -41,7 +41,8 @@ static void report(void)
 
 int main(void)
 {
-	struct near_histogram_options options = {5, true, 1000000, {0}}; /* 3 %, a sum, a second */
+	struct near_histogram_options options = {
+		5, true, 1000000, 0, {0}}; /* 3 %, a sum, a second */
 	pthread_t threads[THREADS];
 	int r = near_histogram_init(&latency_us, &options);
 

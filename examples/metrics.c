@@ -34,7 +34,6 @@ static void define(const char *name, const char *help, enum near_metric_kind kin
 		metric->object = object;
 	if (kind == NEAR_METRIC_HISTOGRAM) {
 		metric->unit = "seconds";
-		metric->units = 1e9;
 		metric->least = 1 << 20; /* a millisecond */
 		metric->most = 1 << 26;
 	}
@@ -55,7 +54,7 @@ static void sell(void)
 	for (int i = 1; i <= 1000; i++) {
 		near_counter_add(&orders, 1);
 		near_gauge_set(&stock, 5000 - i);
-		near_histogram_record(&latency, (uint64_t)(i % 100) * 1000000);
+		near_histogram_record_double(&latency, i % 100 / 1000.);
 		pay(i % 10 ? "card" : "cash", i % 250 ? "ok" : "refused");
 	}
 }
@@ -143,15 +142,21 @@ int main(int argc, char **argv)
 	struct sockaddr_in address;
 	pthread_t thread;
 	int listener;
+	struct near_histogram_options options;
 
+	memset(&options, 0, sizeof(options));
+	options.units = 1e9;
 	signal(SIGPIPE, SIG_IGN);
-	if (near_counter_init(&orders) || near_histogram_init(&latency, NULL) ||
+	if (near_counter_init(&orders) || near_histogram_init(&latency, &options) ||
 	    near_family_init(&payments, NEAR_METRIC_COUNTER, "kind,result", 3, NULL))
 		return 1;
 	define("shop_orders", "Orders that were paid.", NEAR_METRIC_COUNTER, &orders);
 	define("shop_stock", "Goods that are left.", NEAR_METRIC_GAUGE, &stock);
 	define("shop_latency_seconds", "From order to answer.", NEAR_METRIC_HISTOGRAM, &latency);
 	define("shop_payments", "Of all kinds.", NEAR_METRIC_COUNTER, &payments);
+	if (argc > 1 && near_histogram_keep_exemplars(&latency))
+		return 1;
+	near_histogram_record_exemplar(&latency, 100000000, "4bf92f3577b34da6a3ce929d0e0e4736");
 	sell();
 	pay("shells", "ok");
 	pay("beads", "ok");

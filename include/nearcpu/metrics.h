@@ -64,7 +64,8 @@ struct near_metric {
 	void *object;
 	const struct near_family *family; /* of that kind, instead of an object */
 	double (*call)(void *object);
-	double units; /* that make 1 in the text: nanoseconds as seconds have 1e9; 0: 1 */
+	double units; /* that make 1 in the text: nanoseconds as seconds have 1e9; default 1, or
+		       * that of the histogram */
 	/* Of a histogram, in its unit: smaller and greater bounds are not written; 0: all are. */
 	uint64_t least, most;
 	uint64_t reserved[2];     /* 0 */

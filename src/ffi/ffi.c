@@ -52,6 +52,7 @@ static const struct {
 	TYPE(fifo),
 	TYPE(gauge),
 	TYPE(histogram),
+	TYPE(histogram_exemplar),
 	TYPE(histogram_options),
 	TYPE(histogram_range),
 	TYPE(histogram_share),

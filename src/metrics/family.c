@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "percpu/percpu.h"
 #include "region/region.h"
 
@@ -80,7 +81,7 @@ static int member_make(const struct near_family *f, const char *labels, member *
 
 	if (!near__region_are_labels(labels, NEAR_METRIC_LABELS))
 		return -EINVAL;
-	m = calloc(1, sizeof(*m) + strlen(labels) + 1);
+	m = near__heap_zeroed(1, sizeof(*m) + strlen(labels) + 1);
 	if (!m)
 		return -ENOMEM;
 	strcpy(m->labels, labels);
@@ -111,7 +112,7 @@ int near_family_init(struct near_family *f, enum near_metric_kind kind, const ch
 	err = member_make(f, labels, &f->other);
 	if (err)
 		return err;
-	f->table = calloc((size_t)1 << f->bits, sizeof(*f->table));
+	f->table = near__heap_zeroed((size_t)1 << f->bits, sizeof(*f->table));
 	if (f->table)
 		return 0;
 	member_free(f, f->other);
@@ -154,14 +155,12 @@ void *near_family_get(struct near_family *f, const char *const *values)
 {
 	char labels[NEAR_METRIC_LABELS];
 	member *found = NULL;
-	int saved = errno;
 
 	if (make_labels(f, values, labels)) {
 		find_place(f, labels, &found);
 		if (!found)
 			found = family_add(f, labels);
 	}
-	errno = saved;
 	if (found)
 		return &found->object;
 	__atomic_fetch_add(&f->overflows, 1, __ATOMIC_RELAXED); /* a statistic */

@@ -215,27 +215,45 @@ static void put_integer(struct text *t, int64_t value)
 }
 
 /* OpenMetrics wants 1.0. */
-static void put_bucket(struct text *t, uint64_t bound, uint64_t count)
+static struct number number_of_bound(const struct text *t, uint64_t bound)
 {
 	struct number n = number_of((double)bound / t->units);
 
-	if (bound < t->metric->least || (t->metric->most && bound > t->metric->most))
-		return;
 	if (t->units == 1)
 		snprintf(n.text, sizeof(n.text), "%" PRIu64, bound);
 	if (t->is_open && !strpbrk(n.text, ".e"))
 		strcat(n.text, ".0");
-	put_name(t, "_bucket", "le", n.text);
-	text_put(t, "%" PRIu64 "\n", count);
+	return n;
+}
+
+/* The exemplar is that of a value from `low` to `high`. */
+static void put_bucket(struct text *t, const struct near_histogram *h, const char *le, uint64_t low,
+		       uint64_t high, uint64_t count)
+{
+	struct near_histogram_exemplar e;
+
+	put_name(t, "_bucket", "le", le);
+	text_put(t, "%" PRIu64, count);
+	if (t->is_open && near_histogram_exemplar(h, low, high, &e))
+		text_put(t, " # {trace_id=\"%s\"} %s %" PRIu64 ".%03u", e.trace_id,
+			 number_of((double)e.value / t->units).text, e.ns / 1000000000,
+			 (unsigned)(e.ns / 1000000 % 1000));
+	text_put(t, "\n");
+}
+
+static bool is_written(const struct near_metric *metric, uint64_t bound)
+{
+	return bound >= metric->least && (!metric->most || bound <= metric->most);
 }
 
 /* With a bucket for each power of two, whatever was recorded: bounds must not change. */
 static void put_histogram(struct text *t, const struct near_histogram *h)
 {
-	uint64_t count = 0, bound = 1;
+	uint64_t count = 0, low = 0, bound = 1;
 	struct near__histogram_part p;
 	double sum = 0;
 
+	t->units = t->metric->units > 0 ? t->units : h->units;
 	for (unsigned first = 0; first < h->buckets; first += p.size) {
 		near__histogram_read_part(h, first, &p);
 		for (unsigned i = 0; i < p.size; i++) {
@@ -243,14 +261,16 @@ static void put_histogram(struct text *t, const struct near_histogram *h)
 
 			count += p.counts[i];
 			sum += (double)p.counts[i] * near__histogram_middle(r, h->max);
-			if (r.high == bound) {
-				put_bucket(t, bound, count);
-				bound = bound * 2 + 1;
+			if (r.high != bound)
+				continue;
+			if (is_written(t->metric, bound)) {
+				put_bucket(t, h, number_of_bound(t, bound).text, low, bound, count);
+				low = bound + (bound < UINT64_MAX);
 			}
+			bound = bound * 2 + 1;
 		}
 	}
-	put_name(t, "_bucket", "le", "+Inf");
-	text_put(t, "%" PRIu64 "\n", count);
+	put_bucket(t, h, "+Inf", low, UINT64_MAX, count);
 	put_name(t, "_sum", NULL, NULL);
 	put_double(t, h->exact_sum ? (double)near__histogram_exact_sum(h) : sum);
 	put_name(t, "_count", NULL, NULL);

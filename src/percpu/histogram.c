@@ -3,6 +3,7 @@
 #include "percpu/histogram.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,9 @@ static int histogram_configure(struct near_histogram *h, const struct near_histo
 	struct near_histogram_snapshot all = {.max = UINT64_MAX};
 
 	memset(h, 0, sizeof(*h));
-	if (o && !NEAR__RESERVED_ARE_ZERO(o))
+	if (o && (!NEAR__RESERVED_ARE_ZERO(o) || !(o->units >= 0 && o->units <= DBL_MAX)))
 		return -EINVAL;
+	h->units = o && o->units > 0 ? o->units : 1;
 	h->precision = o && o->precision ? o->precision : NEAR_HISTOGRAM_PRECISION;
 	h->exact_sum = o && o->exact_sum;
 	if (h->precision > NEAR_HISTOGRAM_MAX_PRECISION)
@@ -132,6 +134,7 @@ void near_histogram_destroy(struct near_histogram *h)
 		near_percpu_free(h->p);
 		free(h->bases);
 	}
+	free(h->exemplars);
 	memset(h, 0, sizeof(*h));
 }
 

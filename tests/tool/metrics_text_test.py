@@ -109,8 +109,8 @@ class Metrics(ScratchCase):
         bounds = [float(dict(labels)["le"]) for name, labels in samples if name.endswith("_bucket")]
         self.assertEqual(bounds, sorted(bounds))
         self.assertEqual(bounds[-1], float("inf"))
-        self.assertEqual(samples["shop_latency_seconds_count", ()], 1000)
-        self.assertAlmostEqual(samples["shop_latency_seconds_sum", ()], 49.5, delta=1.5)
+        self.assertEqual(samples["shop_latency_seconds_count", ()], 1001)
+        self.assertAlmostEqual(samples["shop_latency_seconds_sum", ()], 49.6, delta=1.5)
 
     @need_parser
     def test_program(self):
@@ -122,6 +122,11 @@ class Metrics(ScratchCase):
         self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
         self.assertTrue(text.endswith("# EOF\n"))
         self.check_example(text, open_parser)
+        exemplars = [s.exemplar for f in open_parser.text_string_to_metric_families(text)
+                     for s in f.samples if s.exemplar]
+        self.assertEqual([(e.labels, e.value) for e in exemplars],
+                         [({"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}, .1)])
+        self.assertAlmostEqual(float(exemplars[0].timestamp), time.time(), delta=60)
 
     @need("promtool")
     def test_promtool(self):
