@@ -23,6 +23,7 @@
 #include <nearcpu/rcu.h>
 #include <nearcpu/rcu_list.h>
 #include <nearcpu/rcu_map.h>
+#include <nearcpu/rcu_map64.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/region.h>
@@ -76,6 +77,8 @@ static const struct {
 	TYPE(rcu_list),
 	TYPE(rcu_list_node),
 	TYPE(rcu_map),
+	TYPE(rcu_map64),
+	TYPE(rcu_map64_options),
 	TYPE(rcu_map_entry),
 	TYPE(rcu_map_iterator),
 	TYPE(rcu_map_options),

@@ -131,6 +131,11 @@ struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits);
 void near__rcu_map_free(struct near__rcu_map_table *t);
 /* How many bits of the hash a table for that number of entries has; 0: absurd. */
 uint32_t near__rcu_map_bits(const struct near_rcu_map *m, size_t entries);
+/* With `resizing`: t is none of the map's tables any more. */
+void near__rcu_map_retire(struct near__rcu_map_table **retired, struct near__rcu_map_table *t);
+/* Without a lock: tables that were retired, by this thread or by one that a child lacks, are to be
+ * freed after a grace period. */
+void near__rcu_map_hand_over(struct near_rcu *rcu, struct near__rcu_map_table **retired);
 /* A sum of the stripes, not of one moment. */
 uint64_t near__rcu_map_sum(const struct near_rcu_map *m);
 /* Without locks, after a change. */
@@ -140,5 +145,8 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need);
 
 void near__rcu_map_register(struct near_rcu_map *m);
 void near__rcu_map_unregister(struct near_rcu_map *m);
+struct near_rcu_map64;
+void near__rcu_map64_register(struct near_rcu_map64 *m);
+void near__rcu_map64_unregister(struct near_rcu_map64 *m);
 
 #endif

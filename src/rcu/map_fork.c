@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu_map: the process's maps, and fork, which takes all their locks.
+/* near_rcu_map, near_rcu_map64: the process's maps, and fork, which takes all their locks.
  *
  * They are taken before those of near_rcu: a signal handler that reads may wait for one of these,
  * in a thread that holds one of ours. So these handlers are registered after those of
  * rcu_fork.c. */
+#include <nearcpu/rcu_map64.h>
+
 #include "rcu/map.h"
 #include "rcu/rcu.h"
 
@@ -16,6 +18,8 @@ static void visit_maps(near__fork_step *step)
 		for (unsigned i = 0; i < near__rcu_map_stripes(m); i++)
 			step(&m->stripes[i].lock);
 	}
+	for (struct near_rcu_map64 *m = near__rcu.maps64; m; m = m->next)
+		step(&m->moving);
 }
 
 /* The list is locked first and released last. */
@@ -46,35 +50,40 @@ __attribute__((constructor)) static void maps_watch_forks(void)
 	NEAR__FORK_REGISTER(rcu_map, &near__rcu.watches_map_forks);
 }
 
-static void maps_add(void *map)
-{
-	struct near_rcu_map *m = map;
+/* For maps of both types: adds one to its list; or removes it, and without it stops the program. */
+#define MAPS_OF(type, list)                                                                        \
+	static void type##_add(void *map)                                                          \
+	{                                                                                          \
+		struct near_rcu_##type *m = map;                                                   \
+                                                                                                   \
+		m->next = near__rcu.list;                                                          \
+		near__rcu.list = m;                                                                \
+	}                                                                                          \
+                                                                                                   \
+	/* *map becomes NULL if it is none. */                                                     \
+	static void type##_drop(void *map)                                                         \
+	{                                                                                          \
+		struct near_rcu_##type **m = map, **at = &near__rcu.list;                          \
+                                                                                                   \
+		while (*at && *at != *m)                                                           \
+			at = &(*at)->next;                                                         \
+		if (*at)                                                                           \
+			*at = (*m)->next;                                                          \
+		else                                                                               \
+			*m = NULL;                                                                 \
+	}                                                                                          \
+                                                                                                   \
+	void near__rcu_##type##_register(struct near_rcu_##type *m)                                \
+	{                                                                                          \
+		near__rcu_with_lock(&near__rcu.maps_lock, type##_add, m);                          \
+	}                                                                                          \
+                                                                                                   \
+	void near__rcu_##type##_unregister(struct near_rcu_##type *m)                              \
+	{                                                                                          \
+		near__rcu_with_lock(&near__rcu.maps_lock, type##_drop, &m);                        \
+		if (!m) /* without the lock: a handler of SIGABRT may fork */                      \
+			near__die("near_rcu_" #type "_destroy: no map, or destroyed before");      \
+	}
 
-	m->next = near__rcu.maps;
-	near__rcu.maps = m;
-}
-
-/* *map becomes NULL if it is none. */
-static void maps_drop(void *map)
-{
-	struct near_rcu_map **m = map, **at = &near__rcu.maps;
-
-	while (*at && *at != *m)
-		at = &(*at)->next;
-	if (*at)
-		*at = (*m)->next;
-	else
-		*m = NULL;
-}
-
-void near__rcu_map_register(struct near_rcu_map *m)
-{
-	near__rcu_with_lock(&near__rcu.maps_lock, maps_add, m);
-}
-
-void near__rcu_map_unregister(struct near_rcu_map *m)
-{
-	near__rcu_with_lock(&near__rcu.maps_lock, maps_drop, &m);
-	if (!m) /* without the lock: a handler of SIGABRT may fork */
-		near__die("near_rcu_map_destroy: no map, or destroyed before");
-}
+MAPS_OF(map, maps)
+MAPS_OF(map64, maps64)

@@ -87,15 +87,24 @@ static int resize_begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bo
 	return 0;
 }
 
-/* Hands over what was retired, by this thread or by one that a child lacks. */
-static void table_retire(struct near_rcu_map *m)
+void near__rcu_map_retire(struct near__rcu_map_table **retired, struct near__rcu_map_table *t)
 {
-	struct near__rcu_map_table *t = __atomic_exchange_n(&m->retired, NULL, __ATOMIC_ACQ_REL);
+	t->retired = __atomic_load_n(retired, __ATOMIC_RELAXED);
+	/* Not a store: another thread may take the list, without the lock. Release: pairs with its
+	 * acquire. */
+	while (!__atomic_compare_exchange_n(retired, &t->retired, t, true, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+void near__rcu_map_hand_over(struct near_rcu *rcu, struct near__rcu_map_table **retired)
+{
+	struct near__rcu_map_table *t = __atomic_exchange_n(retired, NULL, __ATOMIC_ACQ_REL);
 
 	while (t) {
 		struct near__rcu_map_table *next = t->retired;
 
-		near_rcu_call(m->rcu, &t->head, free_by_call,
+		near_rcu_call(rcu, &t->head, free_by_call,
 			      (sizeof(struct near__rcu_map_bucket) << t->bits) + sizeof(*t));
 		t = next;
 	}
@@ -131,15 +140,10 @@ static void resize_end(struct near_rcu_map *m)
 			m->stripes[i].moved = 0;
 			near_lock_unlock(&m->stripes[i].lock);
 		}
-		t->retired = __atomic_load_n(&m->retired, __ATOMIC_RELAXED);
-		/* Not a store: another thread may take the list, without the lock. Release:
-		 * pairs with its acquire. */
-		while (!__atomic_compare_exchange_n(&m->retired, &t->retired, t, true,
-						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-			;
+		near__rcu_map_retire(&m->retired, t);
 	}
 	near_lock_unlock(&m->resizing);
-	table_retire(m);
+	near__rcu_map_hand_over(m->rcu, &m->retired);
 }
 
 /* With the stripe's lock. Sets *more if it has buckets left; returns how many spares it lacks. */

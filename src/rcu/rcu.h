@@ -140,10 +140,11 @@ struct near__rcu {
 			uint32_t exit_key, has_exit_key;
 			struct near__rcu_record *records; /* with rcu_check:1 */
 			uint64_t unopened;                /* memory of the same, see rcu_check.c */
-			struct near_lock maps_lock;       /* of `maps`; taken before all others */
+			struct near_lock maps_lock;       /* of both lists; before all others */
 			struct near_rcu_map *maps;
 			uint32_t watches_map_forks;
 			struct near__fork_turn turn;
+			struct near_rcu_map64 *maps64;
 		};
 		char room[256]; /* for later fields */
 	};

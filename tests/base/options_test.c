@@ -5,6 +5,7 @@
 #include <nearcpu/pool.h>
 #include <nearcpu/rcu.h>
 #include <nearcpu/rcu_map.h>
+#include <nearcpu/rcu_map64.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/trace.h>
 
@@ -15,6 +16,7 @@ static struct near_idspace idspace;
 static struct near_pool pool;
 static struct near_rcu rcu, domain;
 static struct near_rcu_map map;
+static struct near_rcu_map64 map64;
 static struct near_rwlock rwlock;
 
 static uint64_t hash(const void *key)
@@ -60,11 +62,13 @@ OPTIONS(idspace, &idspace, near_idspace_destroy, near_idspace_init(&idspace, &o)
 OPTIONS(pool, &pool, near_pool_destroy, near_pool_init(&pool, 8, &o))
 OPTIONS(rcu, &domain, near_rcu_destroy, near_rcu_init(&domain, &o))
 OPTIONS(rcu_map, &map, near_rcu_map_destroy, near_rcu_map_init(&map, &rcu, hash, equal, &o))
+OPTIONS(rcu_map64, &map64, near_rcu_map64_destroy, near_rcu_map64_init(&map64, &rcu, &o))
 OPTIONS(rwlock, &rwlock, near_rwlock_destroy, near_rwlock_init(&rwlock, &o))
 OPTIONS(trace, NULL, trace_stop, (o.path = folder, near_trace_start(&o)))
 
 static int (*const inits[])(uint64_t word, unsigned i) = {
-	histogram_init, idspace_init, pool_init, rcu_init, rcu_map_init, rwlock_init, trace_init,
+	histogram_init, idspace_init,   pool_init,   rcu_init,
+	rcu_map_init,   rcu_map64_init, rwlock_init, trace_init,
 };
 
 static void reserved_words_are_zero(void **state)

@@ -9,6 +9,7 @@
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
 #include <nearcpu/rcu_map.h>
+#include <nearcpu/rcu_map64.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/shared_counters.h>
 #include <nearcpu/shared_ids.h>
@@ -45,6 +46,7 @@ NOT_INITIALISED(near_shared_ids, near_shared_ids_acquire, &o, &(struct near_work
 NOT_INITIALISED(near_shared_counters, near_shared_counters_add, &o, 0, 1)
 NOT_INITIALISED(near_rcu, near_rcu_enter, &o)
 NOT_INITIALISED(near_rcu_map, near_rcu_map_lookup, &o, &node)
+NOT_INITIALISED(near_rcu_map64, near_rcu_map64_find, &o, 1)
 
 static void initialised_objects_work(void **state)
 {
@@ -63,4 +65,4 @@ UNIT_MAIN(near_counter_add_reports_it, near_stack_push_reports_it, near_stack_pu
 	  near_pool_try_get_reports_it, near_pool_put_reports_it, near_queue_try_put_reports_it,
 	  near_idspace_acquire_reports_it, near_shared_ids_acquire_reports_it,
 	  near_shared_counters_add_reports_it, near_rcu_enter_reports_it,
-	  near_rcu_map_lookup_reports_it, initialised_objects_work)
+	  near_rcu_map_lookup_reports_it, near_rcu_map64_find_reports_it, initialised_objects_work)

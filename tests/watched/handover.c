@@ -10,6 +10,7 @@
 #include <nearcpu/queue.h>
 #include <nearcpu/rcu_list.h>
 #include <nearcpu/rcu_map.h>
+#include <nearcpu/rcu_map64.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/stack.h>
 #include <pthread.h>
@@ -32,6 +33,7 @@ struct object {
 
 static struct near_rcu rcu;
 static struct near_rcu_map map;
+static struct near_rcu_map64 map64;
 static struct near_rcu_list list;
 static struct near_queue queue;
 static struct near_fifo fifo;
@@ -93,6 +95,11 @@ static void read_sections(void)
 	for (uint64_t k = 0; k < KEYS; k++) {
 		e = near_rcu_map_lookup(&map, &k);
 		require(!e || OBJECT(e, entry)->value == 3 * k);
+	}
+	for (uint64_t k = 1; k < KEYS; k++) {
+		const struct object *o = (void *)(uintptr_t)near_rcu_map64_find(&map64, k);
+
+		require(!o || o->value == 3 * k);
 	}
 	near_rcu_map_begin(&map, &i);
 	while ((e = near_rcu_map_next(&i)))
@@ -191,6 +198,24 @@ static void change_map(uint64_t round)
 		near_rcu_map_resize(&map, round % 200 ? 1 : 8 * KEYS);
 }
 
+static void free_value(uint64_t value)
+{
+	if (value)
+		near_rcu_call(&rcu, &((struct object *)(uintptr_t)value)->head, free_object, 0);
+}
+
+static void change_map64(uint64_t round)
+{
+	uint64_t key = 1 + round % (KEYS - 1), old;
+
+	require(near_rcu_map64_put(&map64, key, (uintptr_t)make(key), &old) == 0);
+	free_value(old);
+	if (round % 2)
+		free_value(near_rcu_map64_remove(&map64, 1 + round * 7 % (KEYS - 1)));
+	if (round % 100 == 0)
+		near_rcu_map64_resize(&map64, round % 200 ? 1 : 8 * KEYS);
+}
+
 static void change_list(void)
 {
 	near_rcu_list_insert_last(&list, &make(5)->node);
@@ -223,6 +248,7 @@ static void write_all(void)
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		change_map(i);
+		change_map64(i);
 		change_list();
 		give(i);
 		use_shared(&w);
@@ -262,6 +288,7 @@ static void begin(void)
 
 	near_rcu_init(&rcu, NULL);
 	require(near_rcu_map_init(&map, &rcu, hash, equal, NULL) == 0);
+	require(near_rcu_map64_init(&map64, &rcu, NULL) == 0);
 	require(near_queue_init(&queue, 64) == 0 && near_fifo_init(&fifo, 64) == 0);
 	require(near_stack_init(&stack) == 0 &&
 		near_pool_init(&pool, sizeof(struct object), &o) == 0);
