@@ -12,7 +12,9 @@ static const struct bench_row rows[] = {
 	BENCH_ROW("mutex", "chains, pthread_mutex", BENCH_PEER),
 	BENCH_ROW("near-rwlock", "chains, near_rwlock", BENCH_PEER),
 	BENCH_ROW("near", "near_rcu_map", BENCH_OURS),
+	BENCH_ROW("near64", "near_rcu_map64", BENCH_OURS),
 	BENCH_ROW("near-off", "near_rcu_map, without rseq", BENCH_OFF, .program_row = "near"),
+	BENCH_ROW("near64-off", "near_rcu_map64, without rseq", BENCH_OFF, .program_row = "near64"),
 };
 
 /* Two threads. Of throughput, times are the inverse. */
@@ -20,12 +22,18 @@ static const struct bench_row rows[] = {
 	{                                                                                          \
 		"near_rcu_map over " text, "near", peer, .goal = 1, .from = 2, .to = 2             \
 	}
+#define OVER64(peer, text)                                                                         \
+	{                                                                                          \
+		"near_rcu_map64 over " text, "near64", peer, .goal = 1, .from = 2, .to = 2         \
+	}
 static const struct bench_figure figures[] = {
 	OVER("urcu", "rculfhash"),
 	OVER("ck", "ck_ht"),
 	OVER("papaya", "papaya"),
 	OVER("mutex", "a mutexed table"),
 	OVER("near-rwlock", "a table under near_rwlock"),
+	OVER64("near", "near_rcu_map"),
+	OVER64("papaya", "papaya"),
 };
 
 static const unsigned one_two_eight[] = {1, 2, 8, 0};

@@ -15,5 +15,5 @@ MAP_MODULE(urcu, "liburcu-dev")
 MAP_MODULE(ck, "libck-dev")
 MAP_MODULE(papaya, "cargo-web, rustc 1.72 or newer")
 
-const struct window_row *const window_rows[] = {
-	&row_urcu, &row_ck, &row_papaya, &row_mutex, &row_rwlock, &row_near, 0};
+const struct window_row *const window_rows[] = {&row_urcu,   &row_ck,   &row_papaya, &row_mutex,
+						&row_rwlock, &row_near, &row_near64, 0};

@@ -2,7 +2,7 @@
 /* The rows of nearcpu-maps: ours, and a table of chains under a lock. */
 #include "map/rows.h"
 
-#include <nearcpu/rcu_map.h>
+#include <nearcpu/rcu_map64.h>
 #include <nearcpu/rwlock.h>
 #include <math.h>
 #include <pthread.h>
@@ -122,6 +122,37 @@ static void near_write(uint64_t key)
 }
 
 MAP_ROW(row_near, "near", near)
+
+/* ---- near_rcu_map64 ---- */
+
+static struct near_rcu rcu64;
+static struct near_rcu_map64 map64;
+
+static void near64_begin(void)
+{
+	const struct near_rcu_map64_options options = {.entries = KEYS};
+
+	if (near_rcu_init(&rcu64, NULL) || near_rcu_map64_init(&map64, &rcu64, &options))
+		window_give_up("error", "not enough memory");
+}
+
+static void near64_begin_thread(void) {}
+
+static void near64_end_thread(void) {}
+
+static inline bool near64_read(uint64_t key)
+{
+	return near_rcu_map64_get(&map64, key) == value_of(key);
+}
+
+/* There is no object. */
+static void near64_write(uint64_t key)
+{
+	if (near_rcu_map64_put(&map64, key, value_of(key), NULL))
+		abort();
+}
+
+MAP_ROW(row_near64, "near64", near64)
 
 /* ---- chains under a lock ---- */
 

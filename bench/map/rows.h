@@ -21,7 +21,7 @@
 #define DRAWS (1u << 17)
 #define WRITES ((uint32_t)1 << 31) /* in a draw: the key is to be replaced */
 
-extern const struct window_row row_mutex, row_rwlock, row_near;
+extern const struct window_row row_mutex, row_rwlock, row_near, row_near64;
 
 /* The keys, in the order in which threads take them, each from another place on. */
 extern WINDOW_API uint32_t map_draws[DRAWS];
