@@ -318,7 +318,8 @@ NEAR_API int near_rcu_start(struct near_rcu *d);
 NEAR_API bool near_rcu_work(struct near_rcu *d);
 
 /* Calls function(head) after a grace period, in the domain's thread, in no particular order, with
- * signals blocked. Never waits; allowed in sections and in callbacks. The object may be freed
+ * signals blocked. Never waits; while 500,000 callbacks or 64 MB are pending, each 31st call of a
+ * thread yields the CPU. Allowed in sections and in callbacks. The object may be freed
  * before this returns, unless it is called in a section. `bytes`: what the callback will free, for
  * the statistics and for near_rcu_call_bounded. */
 NEAR_API void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/futex.h"
 #include "base/heap.h"
 
-/* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
+/* near_rcu_call_bounded, and calls that yield. Odd, so that a thread that calls in two domains in
+ * turn checks both. */
 #define CALLS_PER_CHECK 31
 
 /* Pushes on the slot's list of this batch: stores the link into the head, then the list, which
@@ -59,20 +62,39 @@ static void callback_push(struct near_rcu *d, struct near_rcu_head *head,
 	push_by_cas(d, head);
 }
 
+/* Threads that call all the time can share their CPUs with the worker, and put faster than it
+ * frees: then it gets a turn. */
+static void yield_sometimes(void)
+{
+	struct near__rcu_thread *mine = near__rcu_thread_own();
+
+	if (!mine || mine->calls++ % CALLS_PER_CHECK == 0)
+		syscall(SYS_sched_yield);
+}
+
+static void after_push(struct near_rcu *d, enum near__rcu_call_wakes least,
+		       enum near__rcu_request how)
+{
+	uint32_t wakes = __atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST);
+
+	if (NEAR__UNLIKELY(wakes >= least))
+		near__rcu_request(d, how);
+	else if (NEAR__UNLIKELY(wakes == NEAR__RCU_BEHIND))
+		yield_sometimes();
+}
+
 void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
 		   void (*function)(struct near_rcu_head *head), size_t bytes)
 {
 	callback_push(d, head, function, bytes);
-	if (NEAR__UNLIKELY(__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST)))
-		near__rcu_request(d, NEAR__RCU_SOON);
+	after_push(d, NEAR__RCU_NOT_LAZY, NEAR__RCU_SOON);
 }
 
 void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 			void (*function)(struct near_rcu_head *head), size_t bytes)
 {
 	callback_push(d, head, function, bytes);
-	if (__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST) == NEAR__RCU_EACH_CALL)
-		near__rcu_request(d, NEAR__RCU_LAZILY);
+	after_push(d, NEAR__RCU_EACH_CALL, NEAR__RCU_LAZILY);
 }
 
 /* ---- objects without a head ---- */
@@ -135,13 +157,6 @@ void near_rcu_barrier(struct near_rcu *d)
 	wait_for_batch(d);
 }
 
-static uint64_t pending_bytes(const struct near_rcu *d)
-{
-	uint64_t ran = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
-
-	return (uint64_t)near_counter_read(&d->called_bytes) - ran;
-}
-
 void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 			   void (*function)(struct near_rcu_head *head), size_t bytes,
 			   size_t max_bytes)
@@ -150,11 +165,11 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 
 	near_rcu_call(d, head, function, bytes);
 	/* Without a block each call checks. */
-	if ((mine && mine->bounded++ % CALLS_PER_CHECK) || near__rcu_works_for(d))
+	if ((mine && mine->calls++ % CALLS_PER_CHECK) || near__rcu_works_for(d))
 		return;
 	near__rcu_check_outside(d, "near_rcu_call_bounded");
 	/* Once: what was pending has then run. A callback may call again. */
-	if (pending_bytes(d) > max_bytes)
+	if (near__rcu_pending_bytes(d) > max_bytes)
 		wait_for_batch(d);
 }
 

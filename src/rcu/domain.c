@@ -108,6 +108,21 @@ void near_rcu_destroy(struct near_rcu *d)
 	memset(d, 0, sizeof(*d));
 }
 
+/* First what has run: the rest is not negative. */
+uint64_t near__rcu_pending_calls(const struct near_rcu *d)
+{
+	uint64_t ran = __atomic_load_n(&d->ran, __ATOMIC_ACQUIRE);
+
+	return (uint64_t)near_counter_read(&d->called) - ran;
+}
+
+uint64_t near__rcu_pending_bytes(const struct near_rcu *d)
+{
+	uint64_t ran = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
+
+	return (uint64_t)near_counter_read(&d->called_bytes) - ran;
+}
+
 int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t size)
 {
 	struct near_rcu_stats s = {0};
@@ -120,10 +135,8 @@ int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t 
 	s.waits_ns = since ? near__clock_ns(CLOCK_MONOTONIC) - since : 0;
 	readers = (int64_t)(near__rcu_inside(d, 0) + near__rcu_inside(d, 1));
 	s.readers = readers > 0 ? (uint64_t)readers : 0;
-	s.pending_bytes = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
-	s.pending_calls = __atomic_load_n(&d->ran, __ATOMIC_ACQUIRE);
+	s.pending_bytes = near__rcu_pending_bytes(d);
+	s.pending_calls = near__rcu_pending_calls(d);
 	s.calls = (uint64_t)near_counter_read(&d->called);
-	s.pending_calls = s.calls - s.pending_calls;
-	s.pending_bytes = (uint64_t)near_counter_read(&d->called_bytes) - s.pending_bytes;
 	return near__copy_known(out, size, &s, sizeof(s));
 }

@@ -95,8 +95,8 @@ struct near__rcu_section {
 struct near__rcu_thread {
 	uint32_t known; /* NEAR__RCU_NO_SECTION once the thread has registered, else 0 */
 	uint32_t tid;
-	uint32_t bounded; /* calls of near_rcu_call_bounded */
-	uint32_t exits;   /* calls of the key's destructor */
+	uint32_t calls; /* of near_rcu_call_bounded, and those that may yield */
+	uint32_t exits; /* calls of the key's destructor */
 	/* The last is of all domains that have none, and never begun. */
 	struct near__rcu_section sections[NEAR__RCU_NUMBERS + 1];
 };
@@ -227,7 +227,12 @@ enum near__rcu_request {
 	NEAR__RCU_STOP,
 };
 /* What near_rcu.call_wakes is. */
-enum near__rcu_call_wakes { NEAR__RCU_NO_CALL, NEAR__RCU_NOT_LAZY, NEAR__RCU_EACH_CALL };
+enum near__rcu_call_wakes {
+	NEAR__RCU_NO_CALL,
+	NEAR__RCU_BEHIND, /* no call, but calls yield */
+	NEAR__RCU_NOT_LAZY,
+	NEAR__RCU_EACH_CALL,
+};
 /* Before the worker has stored it. No call wakes a worker that will never be. */
 static inline uint32_t near__rcu_call_wakes(const struct near_rcu *d)
 {
@@ -240,6 +245,9 @@ enum near__rcu_worker { NEAR__RCU_ABSENT, NEAR__RCU_STARTS, NEAR__RCU_RUNS };
 /* 0; -EAGAIN, -EINVAL: there is no worker, nor can there be one. */
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how);
 bool near__rcu_has_calls(const struct near_rcu *d);
+/* What is called and has not run. */
+uint64_t near__rcu_pending_calls(const struct near_rcu *d);
+uint64_t near__rcu_pending_bytes(const struct near_rcu *d);
 /* Whether no callback is pending or runs. Requires that no thread calls. */
 bool near__rcu_is_idle(const struct near_rcu *d);
 /* Runs a batch in this thread if there is no worker. False: there is one, or another thread

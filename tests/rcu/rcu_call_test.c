@@ -237,6 +237,30 @@ static void a_barrier_runs_them_itself(void **state)
 	assert_int_equal(rcu_times(&calls[201]), 1);
 }
 
+/* ---- a worker that is behind ---- */
+
+static uint32_t wakes; /* as the callback finds it */
+
+static void call_behind(struct near_rcu_head *head)
+{
+	wakes = __atomic_load_n(&d.call_wakes, __ATOMIC_RELAXED);
+	for (unsigned i = 1; i <= 100; i++)
+		(i % 2 ? near_rcu_call : near_rcu_call_lazy)(&d, &calls[i].head, rcu_count, 1);
+}
+
+static void calls_yield_to_a_worker_that_is_behind(void **state)
+{
+	near_rcu_call(&d, &calls[0].head, call_behind, (size_t)65 << 20);
+	near_rcu_barrier(&d);
+	assert_int_equal(wakes, NEAR__RCU_BEHIND);
+	near_rcu_barrier(&d);
+	for (unsigned i = 1; i <= 100; i++)
+		assert_int_equal(rcu_times(&calls[i]), 1);
+	near_rcu_call(&d, &calls[0].head, call_behind, (size_t)63 << 20);
+	near_rcu_barrier(&d);
+	assert_int_equal(wakes, NEAR__RCU_NO_CALL);
+}
+
 /* ---- a domain without a thread ---- */
 
 static void make_threadless(void)
@@ -421,8 +445,8 @@ static void handlers_call(void **state)
 	assert_int_equal(rcu_now(&d).readers, 0);
 }
 
-UNIT_MAIN_EACH(make, destroy, work_runs_callbacks_here, threads_work_in_turn,
-	       work_is_not_for_callbacks, an_object_needs_no_head,
+UNIT_MAIN_EACH(make, destroy, calls_yield_to_a_worker_that_is_behind, work_runs_callbacks_here,
+	       threads_work_in_turn, work_is_not_for_callbacks, an_object_needs_no_head,
 	       a_callback_runs_after_a_grace_period, without_a_barrier,
 	       a_barrier_does_not_wait_for_intervals, many_calls_of_two_threads, callbacks_call,
 	       destroy_waits_for_callbacks_that_call, callbacks_wait_for_grace_periods,
