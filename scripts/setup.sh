@@ -25,6 +25,8 @@ TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 OPTIONAL_MATRIX_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
 # A browser, 400 MB, for the pages of nearcpu trace and ids.
 OPTIONAL_MATRIX_PACKAGES+=(chromium)
+# Go, 450 MB, for the histories of maps and for programs that call the library.
+OPTIONAL_MATRIX_PACKAGES+=(golang-go)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.
 # shellcheck disable=SC2034

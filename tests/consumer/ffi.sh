@@ -161,7 +161,7 @@ inlined() {
 	NEAR_CONF=slot:cpu "$dir/inlined"
 }
 
-# Where go is found: its packages are too large (400 MB) for ./dev setup.
+# Where go is found: its packages are large: the matrix alone installs them.
 go_program() {
 	local dir=$STAGE/go_ffi
 	PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin

@@ -276,7 +276,7 @@ plugin() {
 	done
 }
 
-# Where go is found: its packages are too large (400 MB) for ./dev setup.
+# Where go is found: its packages are large: the matrix alone installs them.
 cgo() {
 	local dir=$STAGE/cgo
 

@@ -30,7 +30,8 @@ ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "pa
                    "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"],
         "queue": ["ck", "boost", "moodycamel", "urcu", "near", "near-off", "near-fifo"],
-        "map": ["urcu", "ck", "papaya", "mutex", "near-rwlock", "near", "near64", "near-off", "near64-off"]}
+        "map": ["urcu", "ck", "papaya", "mutex", "near-rwlock", "near", "near64", "near-off",
+                "near64-off"]}
 WAITING_QUEUES = ["pthread-wait", "moodycamel-wait", "near-wait", "near-wait-off", "near-fifo-wait"]
 PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
             "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "signal": "nearcpu-locks",
