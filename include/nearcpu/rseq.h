@@ -10,7 +10,7 @@
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
  * Memory:    32 bytes of thread-local storage, 64 with locks or tracepoints; a thread that takes a
- *            slow path gets 640 bytes more, which another thread may have when it has ended.
+ *            slow path gets 704 bytes more, which another thread may have when it has ended.
  * Safety:    any thread, signal handlers, forked children, children of vfork() and of
  *            clone(CLONE_VM | CLONE_VFORK) (which are never live; the library's own vfork() and
  *            clone() see to that, so they must come before the C library's: link the library, do

@@ -305,8 +305,8 @@ NEAR_API int near_trace_start(const struct near_trace_options *options);
 NEAR_API int near_trace_stop(void);
 
 /* Why this thread's last call that failed has failed, if that was a start, enable, disable,
- * snapshot or trigger: a sentence. NULL: none failed, or a call about a region or shared ids did
- * after it. */
+ * snapshot, trigger or context: a sentence. NULL: none failed, or a call about a region or shared
+ * ids did after it. */
 NEAR_API const char *near_trace_error(void);
 
 /* The session's file; NULL: there is none. Valid until the next start. */
@@ -348,6 +348,25 @@ NEAR_API int near_trace_snapshot(const char *file);
  * now; -ENOENT: there is no session; -EINVAL: the text is wrong, or the session does not overwrite;
  * -E2BIG: there are 8; -EAGAIN: no thread could be made; -ENOMEM. */
 NEAR_API int near_trace_trigger(const char *text);
+
+/* What events may have besides their fields: further fields, after these. */
+enum near_trace_with {
+	NEAR_TRACE_WITH_IDS = 1,    /* (bytes, trace_id), (bytes, span_id): near_trace_set_ids */
+	NEAR_TRACE_WITH_THREAD = 2, /* (string, thread): its name */
+	/* (u32, pid), (u64, pid_namespace), the inode of /proc/self/ns/pid, (string, cgroup). */
+	NEAR_TRACE_WITH_PROCESS = 4,
+};
+
+/* The events of tracepoints that match the pattern have these of enum near_trace_with, or 0, from
+ * now on; the last pattern that matches decides. Returns how many match now; -ENOENT: there is no
+ * session; -EINVAL: it is no pattern, or there is no such context; -E2BIG: there are 8 patterns
+ * since the last "*"; -ENOMEM. The end of the session removes all. */
+NEAR_API int near_trace_context(const char *pattern, unsigned what);
+
+/* The calling thread's, 16 and 8 bytes, which are copied, as W3C's Trace Context and OpenTelemetry
+ * have them; NULL: none. A scheduler of fibers calls it when it switches. Returns 0; -ENOMEM, for
+ * the first call of a thread. Also in signal handlers. */
+NEAR_API int near_trace_set_ids(const void *trace_id, const void *span_id);
 
 /* A message, as printf; the tracepoint is "log:" and the level's name. Not in signal handlers. */
 NEAR_API void near_trace_message(enum near_trace_level level, const char *format, ...)

@@ -44,7 +44,7 @@ struct near__blocks {
 };
 extern NEAR__DATA struct near__blocks near__blocks NEAR__STATE(near__blocks);
 
-#define BLOCKS_SIZE 5568
+#define BLOCKS_SIZE 6080
 _Static_assert(sizeof(struct near__blocks) == BLOCKS_SIZE, "near__blocks");
 NEAR__UNIQUE(near__blocks, BLOCKS_SIZE);
 

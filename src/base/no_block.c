@@ -4,6 +4,6 @@
 
 #include "base/unique.h"
 
-#define SIZE 640
+#define SIZE 704
 _Static_assert(sizeof(struct near__block) == SIZE, "near__no_block");
 NEAR__UNIQUE_ZERO_CONST(near__no_block, SIZE);

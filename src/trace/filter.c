@@ -191,17 +191,16 @@ uint32_t near__trace_field_code(const struct near_trace_point *p, const char *na
 	return field_find(p, name, strlen(name), &end, &code, &values) ? code : 0;
 }
 
-void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *words)
+void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *bytes)
 {
-	unsigned size, bytes = 0;
+	unsigned size;
 	enum kind kind;
 
-	*fields = 0;
+	*fields = *bytes = 0;
 	for (const char *at = p->fields; *at; at += strcspn(at, ";"), at += *at != 0) {
-		bytes += type_of(at, &size, &kind) ? size : 0;
+		*bytes += type_of(at, &size, &kind) ? size : 0;
 		++*fields;
 	}
-	*words = bytes ? (bytes + 7) / 8 : 1;
 }
 
 /* A release for each word, an acquire for each load: a reader that loads a new word finds another

@@ -93,11 +93,11 @@ static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
 	return 0;
 }
 
-/* Triggers are for a process with a thread. */
-static bool has_trigger(struct near_trace_point *p, const struct near__trace_filter *f)
+/* Or a context. */
+static bool has_trigger(struct near_trace_point *p, const struct near__trace_filter *f, bool is_on)
 {
 	return near__trace.triggers && near__trace.current && p->session == near__trace.number &&
-	       near__trace_has_thread(near__trace.current) && near__trace.bind(p, f);
+	       near__trace.bind(p, f, is_on);
 }
 
 /* Release: pairs with the acquire in near__trace_word. Where there is no thread, an event that is
@@ -108,7 +108,7 @@ static int point_set(struct near_trace_point *p, uint32_t clock)
 	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
 	bool is_on;
 
-	if (clock && has_trigger(p, enabled & NEAR__TRACE_FILTERED ? &f : NULL)) {
+	if (clock && has_trigger(p, enabled & NEAR__TRACE_FILTERED ? &f : NULL, enabled)) {
 		near__trace_open_filter(p);
 		enabled = clock | NEAR__TRACE_FILTERED | NEAR__TRACE_TRIGGERED;
 	} else if (enabled & NEAR__TRACE_FILTERED) {

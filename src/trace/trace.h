@@ -118,6 +118,8 @@ struct near__trace_rule {
 struct near__trace_thread {
 	uint32_t chain;  /* the last chain's serial number; atomic for signal handlers */
 	uint32_t inside; /* slow paths that the thread is in, one within the other */
+	uint32_t ids;    /* of these two, how many are set; atomic for signal handlers */
+	unsigned char trace_id[16], span_id[8];
 };
 NEAR__BLOCK_PART(near__trace_thread, struct near__trace_thread, trace);
 
@@ -151,13 +153,14 @@ struct near__trace {
 	uint32_t serves_children; /* a child of fork begins its session, with a thread, at once */
 	uint64_t parent;
 	struct near_trace_point *first, **last;
+	struct near_trace_point *variants; /* see context.h */
 	uint32_t *wakes; /* what the session's thread sleeps on; NULL: none does; atomic */
 	/* NULL: there never was one. Then an event of a tracepoint that has one, and whether it is
 	 * still to be recorded; and whether a tracepoint has one. `f`: its condition, or NULL. */
 	struct near__trace_triggers *triggers;
 	bool (*passes_trigger)(struct near_trace_point *p, const void *payload,
 			       const struct near__trace_piece *pieces);
-	bool (*bind)(struct near_trace_point *p, const struct near__trace_filter *f);
+	bool (*bind)(struct near_trace_point *p, const struct near__trace_filter *f, bool is_on);
 	/* Events of what a trigger does, near_trace:trigger and near_trace:snapshot. */
 	void (*note_trigger)(uint32_t number, uint64_t ns);
 	void (*note_snapshot)(const char *file, const char *trigger, int32_t error);
@@ -464,8 +467,8 @@ void near__trace_set_filter(struct near_trace_point *p, const struct near__trace
 void near__trace_open_filter(struct near_trace_point *p);
 /* The code of a field that is a number, for near__trace_value; 0: there is none. */
 uint32_t near__trace_field_code(const struct near_trace_point *p, const char *name);
-/* How many there are, and words of a payload without lengths. */
-void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *words);
+/* How many there are, and bytes of a payload without lengths. */
+void near__trace_count_fields(const struct near_trace_point *p, uint32_t *fields, uint32_t *bytes);
 bool near__trace_is_true(const struct near__trace_filter *f, const void *payload,
 			 const struct near__trace_piece *pieces);
 uint64_t near__trace_value(uint32_t code, const void *payload,

@@ -10,7 +10,7 @@
 #include "base/conf.h"
 
 struct trace_conf {
-	struct near__conf_text path, enable, triggers;
+	struct near__conf_text path, enable, triggers, context;
 	int mode, level, children;
 	uint64_t ring, max, file, files;
 };
@@ -20,6 +20,7 @@ struct trace_conf {
 static const struct near__setting list[] = {
 	{"trace", NEAR__CONF_TEXT, FIELD(path), 0},
 	{"trace_enable", NEAR__CONF_TEXT, FIELD(enable), 0},
+	{"trace_context", NEAR__CONF_TEXT, FIELD(context), 0},
 	{"trace_trigger", NEAR__CONF_TEXT, FIELD(triggers), 0},
 	{"trace_ring", NEAR__CONF_NUMBER, FIELD(ring), 0},
 	{"trace_max", NEAR__CONF_NUMBER, FIELD(max), 0},
@@ -71,6 +72,25 @@ static void set_triggers(struct near__conf_text from)
 	}
 }
 
+/* Of all tracepoints. */
+static void set_context(struct near__conf_text from)
+{
+	static const char *const names[] = {"ids", "thread", "process"};
+	char texts[64], *rest = texts, *name;
+	unsigned what = 0, i;
+
+	conf_copy(texts, sizeof(texts), from);
+	while (*texts && (name = strsep(&rest, "+"))) {
+		for (i = 0; i < 3 && strcmp(name, names[i]) != 0; i++)
+			continue;
+		if (i == 3)
+			dprintf(2, "nearcpu: NEAR_CONF: there is no trace_context '%s'\n", name);
+		what |= 1u << i & 7;
+	}
+	if (what && near_trace_context("*", what) < 0)
+		dprintf(2, "nearcpu: NEAR_CONF: trace_context: %s\n", near_trace_error());
+}
+
 static void start_session(const struct trace_conf *conf)
 {
 	char path[PATH_MAX], enable[NEAR__TRACE_PATTERN * 8];
@@ -93,8 +113,10 @@ static void start_session(const struct trace_conf *conf)
 			near_trace_error());
 	else
 		started = true;
-	if (started)
+	if (started) {
+		set_context(conf->context);
 		set_triggers(conf->triggers);
+	}
 }
 
 void near__trace_start_by_conf(void)

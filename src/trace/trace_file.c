@@ -186,7 +186,8 @@ static bool file_fill(struct near__trace_run *t, uint64_t parent)
 	s->number = ++near__trace.number;
 	near__trace_read_moment(&s->begin);
 	s->latest[0] = s->begin;
-	if (!near__trace_write_points(t, near__trace.first))
+	if (!near__trace_write_points(t, near__trace.first) ||
+	    !near__trace_write_points(t, near__trace.variants))
 		return false;
 	__atomic_store_n(&s->version, NEAR__TRACE_VERSION, __ATOMIC_RELEASE);
 	return true;

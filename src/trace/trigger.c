@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: triggers, and what their tracepoints' events do. trigger.h has the argument. */
 #define _GNU_SOURCE
-#include "trace/trigger.h"
+#include "trace/context.h"
 
 #include <errno.h>
 #include <string.h>
@@ -170,6 +170,18 @@ static struct near__trace_bound *bound_of(const struct near_trace_point *p)
 	return __atomic_load_n(&near__trace.triggers->bound[id_of(p)], __ATOMIC_ACQUIRE);
 }
 
+static void event_record(struct near_trace_point *p, const struct near__trace_bound *b,
+			 const void *payload, const struct near__trace_piece *pieces)
+{
+	if (b->what)
+		near__trace_write_context(b->variant, (uint32_t)b->what, payload, b->bytes, pieces,
+					  b->fields);
+	else if (pieces)
+		near__trace_write_pieces(p, pieces, b->fields);
+	else
+		near__trace_write(p, payload, b->bytes ? (b->bytes + 7) / 8 : 1, 0, false);
+}
+
 static bool passes_trigger(struct near_trace_point *p, const void *payload,
 			   const struct near__trace_piece *pieces)
 {
@@ -177,12 +189,10 @@ static bool passes_trigger(struct near_trace_point *p, const void *payload,
 
 	if (!from || !bound_copy(&b, from))
 		return true;
-	if (!b.is_filtered || near__trace_is_true(&b.filter, payload, pieces)) {
-		if (pieces)
-			near__trace_write_pieces(p, pieces, b.fields);
-		else
-			near__trace_write(p, payload, b.words, 0, false);
-	}
+	if (!b.is_filtered || near__trace_is_true(&b.filter, payload, pieces))
+		event_record(p, &b, payload, pieces);
+	else if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
+		near__trace_watch();
 	/* The first event of a child of fork is one, too. */
 	if (!near__trace_is_own() || !__atomic_load_n(&near__trace.wakes, __ATOMIC_RELAXED))
 		return false;
@@ -235,30 +245,39 @@ static struct near__trace_bound *bound_make(const struct near_trace_point *p)
 		b = bound_new(all);
 	if (!b || bound_of(p))
 		return b;
-	near__trace_count_fields(p, &b->fields, &b->words);
+	near__trace_count_fields(p, &b->fields, &b->bytes);
 	/* Release: pairs with the acquire in bound_of. */
 	__atomic_store_n(&all->bound[id_of(p)], b, __ATOMIC_RELEASE);
 	return b;
 }
 
-static bool trigger_bind(struct near_trace_point *p, const struct near__trace_filter *filter)
+/* Triggers are for a process with a thread, a context for a tracepoint that is on without them,
+ * too. */
+static bool trigger_bind(struct near_trace_point *p, const struct near__trace_filter *filter,
+			 bool is_on)
 {
 	struct near__trace_triggers *all = near__trace.triggers;
 	struct near__trace_bound next = {.is_filtered = filter != NULL}, *b;
-	uint32_t found = 0;
+	bool has_thread = near__trace_has_thread(near__trace.current), found;
 
-	if (!all || !all->count || !id_of(p))
+	if (!id_of(p))
 		return false;
-	for (unsigned i = 0; i < all->count; i++) {
+	if (is_on)
+		next.what = near__trace_context_of(p);
+	if (next.what)
+		next.variant = near__trace_variant_of(p, (uint32_t)next.what);
+	next.what = next.variant ? next.what : 0;
+	found = next.what != 0;
+	for (unsigned i = 0; has_thread && i < all->count; i++) {
 		role_find(&next.role[i], &all->list[i], p);
-		found |= next.role[i].is;
+		found |= next.role[i].is != 0;
 	}
 	b = found ? bound_make(p) : NULL;
 	if (!b)
 		return false;
 	next.filter = filter ? *filter : next.filter;
 	next.fields = b->fields;
-	next.words = b->words;
+	next.bytes = b->bytes;
 	next.changes = b->changes + 1;
 	/* The words are stored after `changes` is odd, and it is even after them. */
 	__atomic_store_n(&b->changes, next.changes, __ATOMIC_RELAXED);
@@ -366,6 +385,7 @@ void near__trace_forget_triggers(void)
 	if (!all)
 		return;
 	remove_all(all);
+	all->contexts = 0;
 	all->number = 0;
 	all->last = 0;
 	all->triggered = all->limited = all->snapshots = all->failed = 0;
@@ -374,7 +394,7 @@ void near__trace_forget_triggers(void)
 void near__trace_leave_triggers(void)
 {
 	struct near__trace_triggers *all = near__trace.triggers;
-	uint32_t count = all ? all->count : 0;
+	uint32_t count = all ? all->count : 0, contexts = all ? all->contexts : 0;
 
 	near__trace.wakes = NULL;
 	near__trace_forget_triggers();
@@ -382,8 +402,12 @@ void near__trace_leave_triggers(void)
 		all->list[i].made_count = 0;
 		trigger_arm(&all->list[i]);
 	}
-	if (all)
-		all->count = count;
+	if (!all)
+		return;
+	all->count = count;
+	all->contexts = contexts;
+	if (contexts) /* the first event, which makes the session, has the child's */
+		near__trace_context_read();
 }
 
 int near__trace_change_triggers(const char *text)
@@ -419,6 +443,36 @@ int near_trace_trigger(const char *text)
 	if (near__trace.current && !near__trace.is_ending)
 		near__trace.start_thread(near__trace.current);
 	n = near__trace_change_triggers(text ? text : "");
+	near_lock_unlock(&near__trace.lock);
+	return near__region_leave(c, n);
+}
+
+static int context_change(const char *pattern, unsigned what)
+{
+	int n = 0, err;
+
+	if (!near__trace.current && !near__trace.is_child)
+		return near__trace_fail(-ENOENT, "the process does not trace");
+	if (!near__trace.triggers && !make_all())
+		return -ENOMEM;
+	near__trace_context_read();
+	err = near__trace_context_add(pattern, what);
+	if (err)
+		return err;
+	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
+		n += near__trace_match(pattern, p->name);
+	if (near__trace.current)
+		near__trace_apply(near__trace.current->clock);
+	return n;
+}
+
+int near_trace_context(const char *pattern, unsigned what)
+{
+	struct region_caller c = near__region_enter();
+	int n;
+
+	near__trace_lock();
+	n = context_change(pattern, what);
 	near_lock_unlock(&near__trace.lock);
 	return near__region_leave(c, n);
 }

@@ -36,6 +36,8 @@
 #define NEAR__TRACE_TRIGGER_TEXT 256
 #define NEAR__TRACE_KEEP 16 /* snapshots of a trigger that stay, at most */
 #define NEAR__TRACE_IDS 65536
+#define NEAR__TRACE_CONTEXTS 8
+#define NEAR__TRACE_CGROUP 160
 
 struct near__trace_begun; /* a begin of a latency */
 
@@ -68,14 +70,16 @@ struct near__trace_role {
 /* What a tracepoint is to all of them. */
 struct near__trace_bound {
 	uint32_t changes, unused; /* odd while it changes */
-	uint32_t fields, words;   /* of a payload without lengths */
+	uint32_t fields, bytes;   /* of a payload without lengths */
 	uint64_t is_filtered;     /* by near_trace_enable_if: */
 	struct near__trace_filter filter;
 	struct near__trace_role role[NEAR__TRACE_TRIGGERS];
+	uint64_t what; /* enum near_trace_with; 0: none */
+	struct near_trace_point *variant;
 };
 _Static_assert(sizeof(struct near__trace_bound) % sizeof(uint64_t) == 0, "it is copied by words");
 
-/* Made by the first trigger of the process, and never freed. */
+/* Made by the first trigger or context of the process, and never freed. */
 struct near__trace_triggers {
 	uint32_t count;  /* with near__trace.lock */
 	uint32_t number; /* of the last snapshot */
@@ -83,6 +87,16 @@ struct near__trace_triggers {
 	/* Atomic; see struct near_trace_stats. */
 	uint64_t triggered, limited, snapshots, failed;
 	struct near__trace_trigger list[NEAR__TRACE_TRIGGERS];
+	/* See context.h. */
+	uint32_t contexts, pid;
+	uint64_t pid_namespace;
+	char cgroup[NEAR__TRACE_CGROUP];
+	struct {
+		char pattern[NEAR__TRACE_PATTERN];
+		uint32_t what;
+	} context[NEAR__TRACE_CONTEXTS];
+	char *text_room; /* for variants */
+	size_t text_left;
 	struct near__trace_bound *room; /* for more */
 	unsigned room_left;
 	struct near__trace_bound *bound[NEAR__TRACE_IDS]; /* of tracepoints, by id */

@@ -38,6 +38,7 @@ static const struct setting {
 	{"trace_files", "NUMBER"},
 	{"trace_level", "error|warning|notice|info|debug|verbose"},
 	{"trace_enable", "PATTERN+..."},
+	{"trace_context", "KIND+..."},
 	{"trace_trigger", "EVENT+WORD+...;..."},
 	{"trace_children", "thread"},
 };

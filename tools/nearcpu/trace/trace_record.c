@@ -18,7 +18,7 @@
 #include "common/memory.h"
 #include "common/text.h"
 
-static const char *output, *mode, *ring, *max, *file, *files, *level, *names;
+static const char *output, *mode, *ring, *max, *file, *files, *level, *names, *context;
 static char triggers[2048]; /* separated by `;` */
 static bool children;
 
@@ -45,6 +45,8 @@ static const struct option_row rows[] = {
 	{"files", "N", .string = &files, .help = "how many of these stay (4)"},
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
+	{"context", "KIND,...", .string = &context,
+	 .help = "what all events have besides: ids, thread, process"},
 	{"trigger", "TEXT", .take = take_trigger,
 	 .help = "such an event takes a snapshot, as of near_trace_trigger(3):\n"
 		 "'shop:order if total>100 after 1s'; more than once"},
@@ -74,6 +76,7 @@ static const struct setting {
 	{"trace_files", &files, "--files", "a number, such as 8"},
 	{"trace_level", &level, "--level", "a name, such as warning"},
 	{"trace_enable", &names, "--name", NULL},
+	{"trace_context", &context, "--context", NULL},
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
 
@@ -173,7 +176,7 @@ int trace_record(int argc, char **argv)
 	char *folder;
 	int code, err;
 
-	output = mode = ring = max = file = files = level = names = NULL;
+	output = mode = ring = max = file = files = level = names = context = NULL;
 	children = false;
 	*triggers = 0;
 	code = parse_options(&table, argc, argv);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: the context of events; context.h has the argument. */
+#define _GNU_SOURCE
+#include "trace/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROOM ((size_t)64 << 10)
+#define MOST_FIELDS 32
+#define MOST_MORE 6
+
+/* Of enum near_trace_with, from bit 0 on. */
+static const char *const texts[] = {
+	"bytes trace_id;bytes span_id",
+	"string thread",
+	"u32 pid;u64 pid_namespace;string cgroup",
+};
+#define KINDS (sizeof(texts) / sizeof(*texts))
+
+/* ---- patterns ---- */
+
+int near__trace_context_add(const char *pattern, unsigned what)
+{
+	struct near__trace_triggers *all = near__trace.triggers;
+	uint32_t n = 0;
+
+	if (!*pattern || strlen(pattern) >= NEAR__TRACE_PATTERN)
+		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
+	if (what >> KINDS)
+		return near__trace_fail(-EINVAL, "there is no such context");
+	for (uint32_t i = 0; i < all->contexts; i++)
+		if (strcmp(pattern, "*") != 0 && strcmp(all->context[i].pattern, pattern) != 0)
+			all->context[n++] = all->context[i];
+	all->contexts = n;
+	if (n == NEAR__TRACE_CONTEXTS)
+		return near__trace_fail(-E2BIG, "there are 8 patterns since the last `*`");
+	strcpy(all->context[n].pattern, pattern);
+	all->context[n].what = what;
+	all->contexts++;
+	return 0;
+}
+
+uint32_t near__trace_context_of(const struct near_trace_point *p)
+{
+	const struct near__trace_triggers *all = near__trace.triggers;
+
+	for (uint32_t i = all->contexts; i-- > 0;)
+		if (near__trace_match(all->context[i].pattern, p->name))
+			return all->context[i].what;
+	return 0;
+}
+
+/* ---- variants ---- */
+
+/* Zeros, never freed: an event may load it at any time. */
+static void *room_take(size_t size)
+{
+	struct near__trace_triggers *all = near__trace.triggers;
+	void *room;
+
+	size = (size + 15) & ~(size_t)15;
+	if (size > all->text_left) {
+		room = mmap(NULL, ROOM + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+		if (room == MAP_FAILED)
+			return NULL;
+		all->text_room = room;
+		all->text_left = ROOM + size;
+	}
+	room = all->text_room;
+	all->text_room += size;
+	all->text_left -= size;
+	return room;
+}
+
+static char *fields_text(const struct near_trace_point *p, uint32_t what)
+{
+	size_t size = strlen(p->fields) + 2;
+	char *text;
+
+	for (unsigned i = 0; i < KINDS; i++)
+		size += what >> i & 1 ? strlen(texts[i]) + 1 : 0;
+	text = room_take(size);
+	if (!text)
+		return NULL;
+	strcpy(text, p->fields);
+	for (unsigned i = 0; i < KINDS; i++)
+		if (what >> i & 1)
+			strcat(strcat(text, *text ? ";" : ""), texts[i]);
+	return text;
+}
+
+static struct near__trace_variant *variant_make(const struct near_trace_point *p, uint32_t what)
+{
+	struct near__trace_variant *v = room_take(sizeof(*v));
+	char *fields = v ? fields_text(p, what) : NULL;
+
+	if (!fields || near__trace.points_known == NEAR__TRACE_IDS - 1)
+		return NULL;
+	v->of = p;
+	v->what = what;
+	v->point.level = p->level;
+	v->point.head = UINT64_C(3) << NEAR__TRACE_WORDS_SHIFT |
+			(uint64_t)++near__trace.points_known << NEAR__TRACE_ID_SHIFT;
+	v->point.name = p->name;
+	v->point.fields = fields;
+	v->point.place = p->place;
+	v->point.values = p->values;
+	v->point.next = near__trace.variants;
+	near__trace.variants = &v->point;
+	return v;
+}
+
+static struct near__trace_variant *variant_find(const struct near_trace_point *p, uint32_t what)
+{
+	for (struct near_trace_point *at = near__trace.variants; at; at = at->next) {
+		struct near__trace_variant *v = (struct near__trace_variant *)at;
+
+		if (v->of == p && v->what == what)
+			return v;
+	}
+	return variant_make(p, what);
+}
+
+struct near_trace_point *near__trace_variant_of(const struct near_trace_point *p, uint32_t what)
+{
+	struct near__trace_variant *v = variant_find(p, what);
+	struct near_trace_point *next;
+	bool written;
+
+	if (!v)
+		return NULL;
+	if (v->point.session != near__trace.number) {
+		next = v->point.next;
+		v->point.next = NULL; /* this one alone */
+		written = near__trace_write_points(near__trace.current, &v->point);
+		v->point.next = next;
+		if (!written)
+			return NULL;
+	}
+	/* Release: pairs with the acquire in near__trace_write. */
+	__atomic_store_n(&v->point.enabled, near__trace.current->clock, __ATOMIC_RELEASE);
+	return &v->point;
+}
+
+/* ---- the process ---- */
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* Of the line "0::/...", which version 2 has; else of the first one. */
+static void cgroup_read(char *to, size_t size)
+{
+	char text[4096] = "", *line;
+	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	line = strstr(text, "0::");
+	line = strchr(line ? line : text, '/');
+	n = line ? (ssize_t)strcspn(line, "\n") : 0;
+	n = n < (ssize_t)size ? n : (ssize_t)size - 1;
+	memcpy(to, line ? line : "", (size_t)n);
+	to[n] = 0;
+}
+
+void near__trace_context_read(void)
+{
+	struct near__trace_triggers *all = near__trace.triggers;
+	uint32_t pid = (uint32_t)getpid();
+
+	if (!all || all->pid == pid)
+		return;
+	all->pid = pid;
+	all->pid_namespace = pid_namespace();
+	cgroup_read(all->cgroup, sizeof(all->cgroup));
+}
+
+/* ---- events ---- */
+
+int near_trace_set_ids(const void *trace_id, const void *span_id)
+{
+	struct near__trace_thread *mine = near__trace_thread_own();
+
+	if (!mine)
+		return -ENOMEM;
+	__atomic_store_n(&mine->ids, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (!trace_id)
+		return 0;
+	memcpy(mine->trace_id, trace_id, sizeof(mine->trace_id));
+	if (span_id)
+		memcpy(mine->span_id, span_id, sizeof(mine->span_id));
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&mine->ids, span_id ? 2 : 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static unsigned add_ids(struct near__trace_piece *to)
+{
+	const struct near__trace_thread *mine = near__trace_thread_peek();
+	uint32_t ids = __atomic_load_n(&mine->ids, __ATOMIC_RELAXED);
+
+	to[0] = (struct near__trace_piece){mine->trace_id, ids > 0 ? sizeof(mine->trace_id) : 0, 1};
+	to[1] = (struct near__trace_piece){mine->span_id, ids > 1 ? sizeof(mine->span_id) : 0, 1};
+	return 2;
+}
+
+void near__trace_write_context(struct near_trace_point *variant, uint32_t what, const void *payload,
+			       uint32_t bytes, const struct near__trace_piece *pieces,
+			       uint32_t fields)
+{
+	const struct near__trace_triggers *all = near__trace.triggers;
+	struct near__trace_piece all_pieces[MOST_FIELDS + MOST_MORE];
+	unsigned n = pieces ? fields : 1;
+	char name[17] = "";
+
+	if (pieces)
+		memcpy(all_pieces, pieces, n * sizeof(*pieces));
+	else
+		all_pieces[0] = (struct near__trace_piece){payload, bytes, 0};
+	if (what & NEAR_TRACE_WITH_IDS)
+		n += add_ids(&all_pieces[n]);
+	if (what & NEAR_TRACE_WITH_THREAD) {
+		prctl(PR_GET_NAME, name);
+		all_pieces[n++] = (struct near__trace_piece){name, strlen(name), 1};
+	}
+	if (what & NEAR_TRACE_WITH_PROCESS) {
+		all_pieces[n++] = (struct near__trace_piece){&all->pid, sizeof(all->pid), 0};
+		all_pieces[n++] = (struct near__trace_piece){&all->pid_namespace,
+							     sizeof(all->pid_namespace), 0};
+		all_pieces[n++] = (struct near__trace_piece){all->cgroup, strlen(all->cgroup), 1};
+	}
+	near__trace_write_pieces(variant, all_pieces, n);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* context: what chosen events have besides their fields: ids of the thread's request, the thread's
+ * name, the process.
+ *
+ * Such an event is one of another tracepoint, a variant, which has the same name, and these fields
+ * after its own: readers need not know about it. A variant is made when the context of a tracepoint
+ * changes, and stays: its record is in the session's file before the first event has its id.
+ *
+ * The ids are in the thread's block. Only the thread and its signal handlers load and store them:
+ * `ids` is 0 while they change, so that a handler that has interrupted a change finds none. */
+#ifndef NEARCPU_TRACE_CONTEXT_H
+#define NEARCPU_TRACE_CONTEXT_H
+
+#include "trace/trigger.h"
+
+struct near__trace_variant {
+	struct near_trace_point point;
+	const struct near_trace_point *of;
+	uint32_t what; /* enum near_trace_with */
+};
+
+/* With near__trace.lock, and near__trace.triggers. */
+
+/* Later patterns decide. 0 or an error. */
+int near__trace_context_add(const char *pattern, unsigned what);
+/* Of this tracepoint. */
+uint32_t near__trace_context_of(const struct near_trace_point *p);
+/* In the session's file, and on. NULL: no room. */
+struct near_trace_point *near__trace_variant_of(const struct near_trace_point *p, uint32_t what);
+/* What the process is, if it is another one: in the child of fork by its handler. */
+void near__trace_context_read(void);
+
+/* By an event of the tracepoint whose variant this is, with `bytes` of a payload without lengths,
+ * or as many pieces as it has fields. */
+void near__trace_write_context(struct near_trace_point *variant, uint32_t what, const void *payload,
+			       uint32_t bytes, const struct near__trace_piece *pieces,
+			       uint32_t fields);
+
+#endif
