@@ -14,7 +14,8 @@ MATRIX_PACKAGES=(clang libclang-rt-dev valgrind
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
 	gcc-i686-linux-gnu g++-i686-linux-gnu libc6-dev-i386-cross
 	qemu-user-static musl-tools spin relacy-dev doxygen clang-format clang-tidy
-	shellcheck codespell mmdebstrap babeltrace2 python3-bt2 systemtap-sdt-dev)
+	shellcheck codespell mmdebstrap babeltrace2 python3-bt2 systemtap-sdt-dev
+	python3-prometheus-client)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev

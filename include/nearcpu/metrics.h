@@ -82,6 +82,7 @@ struct near_metrics {
  * name ends with `_total`. */
 NEAR_API int near_metrics_add(struct near_metrics *m, struct near_metric *metric);
 
+/* Removes it, if it is there. Requires that no write runs. */
 NEAR_API void near_metrics_remove(struct near_metrics *m, struct near_metric *metric);
 
 enum near_metrics_format {
