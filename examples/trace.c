@@ -34,7 +34,8 @@ static void *sell(void *first)
 	return NULL;
 }
 
-/* An order of more than 100 takes a snapshot of what was before it. */
+/* An order of more than 100 takes a snapshot of what was before it. From here on orders have the
+ * ids of their request. */
 static void sell_much(const char *folder)
 {
 	struct near_trace_stats stats;
@@ -44,6 +45,8 @@ static void sell_much(const char *folder)
 		fprintf(stderr, "trace: %s\n", near_trace_error());
 		exit(1);
 	}
+	near_trace_context("shop:order", NEAR_TRACE_WITH_IDS);
+	near_trace_set_ids("a request's name", "its span"); /* 16 and 8 bytes */
 	near_trace_shop_order(THREADS * ORDERS, "bob", 120);
 	do {
 		sched_yield();

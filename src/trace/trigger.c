@@ -251,27 +251,26 @@ static struct near__trace_bound *bound_make(const struct near_trace_point *p)
 	return b;
 }
 
-/* Triggers are for a process with a thread, a context for a tracepoint that is on without them,
- * too. */
+/* Triggers are for a process with a thread. `is_on`: the tracepoint is on without them. */
 static bool trigger_bind(struct near_trace_point *p, const struct near__trace_filter *filter,
 			 bool is_on)
 {
 	struct near__trace_triggers *all = near__trace.triggers;
 	struct near__trace_bound next = {.is_filtered = filter != NULL}, *b;
-	bool has_thread = near__trace_has_thread(near__trace.current), found;
+	bool has_thread = near__trace_has_thread(near__trace.current), found = false;
 
 	if (!id_of(p))
 		return false;
-	if (is_on)
-		next.what = near__trace_context_of(p);
-	if (next.what)
-		next.variant = near__trace_variant_of(p, (uint32_t)next.what);
-	next.what = next.variant ? next.what : 0;
-	found = next.what != 0;
 	for (unsigned i = 0; has_thread && i < all->count; i++) {
 		role_find(&next.role[i], &all->list[i], p);
 		found |= next.role[i].is != 0;
 	}
+	if (is_on || found)
+		next.what = near__trace_context_of(p);
+	if (next.what)
+		next.variant = near__trace_variant_of(p, (uint32_t)next.what);
+	next.what = next.variant ? next.what : 0;
+	found |= next.what != 0;
 	b = found ? bound_make(p) : NULL;
 	if (!b)
 		return false;

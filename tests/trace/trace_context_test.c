@@ -172,6 +172,10 @@ static void all_at_once(void **state)
 
 	START(0);
 	near_trace_context("test:one", NEAR_TRACE_WITH_IDS);
+	near_trace_disable("test:none");
+	near_trace_context("test:none", NEAR_TRACE_WITH_IDS);
+	near_trace_trigger("test:none after 60m");
+	near_trace_test_none();
 	near_trace_enable_if("test:one", 0, "a>1");
 	near_trace_trigger("test:one if a==1");
 	near_trace_set_ids(NULL, NULL);
@@ -181,8 +185,9 @@ static void all_at_once(void **state)
 	near_trace_test_one(2);
 	near_trace_test_one(0);
 	assert_int_equal(near_trace_stats(&s, sizeof(s)), 0);
-	assert_int_equal(s.triggered, 1);
+	assert_int_equal(s.triggered, 2);
 	end_session();
+	assert_int_equal(count(path, "test:none", IDS, "\0\0\0\0", 4), 1);
 	assert_int_equal(count(path, "test:one", "u8 a;" IDS, "\1\0\0\0\0", 5), 0);
 	assert_int_equal(count(path, "test:one", "u8 a;" IDS, "\2\0\0\0\0", 5), 2);
 	assert_int_equal(count(path, "test:one", "u8 a;" IDS, "\0\0\0\0\0", 5), 0);
