@@ -85,15 +85,14 @@ __attribute__((noinline)) static bool change_try(struct near_rcu_map64 *m, struc
 
 static int map64_change(struct near_rcu_map64 *m, struct change *c)
 {
-	bool again = false, moves;
+	bool moves;
 	int r;
 
 	c->mixed = near__rcu_map64_mix(m->factor, c->key);
 	while (moves = change_try(m, c, &r), r == -EAGAIN) {
-		r = near__rcu_map64_rehash(m, c->full, again, 0);
+		r = near__rcu_map64_rehash(m, c->full, 0);
 		if (r)
 			return r;
-		again = true;
 	}
 	if (!r && !c->now != !c->value)
 		near_counter_add(&m->entries, c->value ? 1 : -1);
@@ -170,7 +169,7 @@ int near_rcu_map64_resize(struct near_rcu_map64 *m, size_t entries)
 {
 	uint32_t bits = entries ? near__rcu_map64_bits(entries) : 0;
 
-	return bits ? near__rcu_map64_rehash(m, 0, false, bits) : -EINVAL;
+	return bits ? near__rcu_map64_rehash(m, 0, bits) : -EINVAL;
 }
 
 /* The kernel's number: who chooses keys cannot choose ones of one line. */

@@ -90,9 +90,10 @@ bool near__rcu_map64_store(uint64_t *value, uint64_t *now, uint64_t new);
 
 /* 0: absurd. */
 uint32_t near__rcu_map64_bits(uint64_t entries);
-/* Completes a move. Then begins one if `full` is still the last table: to a bigger one if `bigger`.
- * Or, if `full` is 0, makes the table one for at least 2^floor lines. 0 or -ENOMEM. */
-int near__rcu_map64_rehash(struct near_rcu_map64 *m, uintptr_t full, bool bigger, uint32_t floor);
+/* Completes a move. Then begins one if `full` is still the last table: the key that has no place in
+ * it has one in the next table. Or, if `full` is 0, makes the table one of at least 2^floor lines.
+ * 0 or -ENOMEM. */
+int near__rcu_map64_rehash(struct near_rcu_map64 *m, uintptr_t full, uint32_t floor);
 /* Moves some lines, unless another thread does. */
 void near__rcu_map64_help(struct near_rcu_map64 *m);
 

@@ -114,35 +114,39 @@ uint32_t near__rcu_map64_bits(uint64_t entries)
 	return bits <= MOST_BITS && entries < UINT64_MAX / 2 ? bits : 0;
 }
 
-/* After a table of `last` bits. */
-static uint32_t next_bits(uint64_t entries, uint32_t last, uint32_t floor, bool full, bool bigger)
+/* After a table of `last` bits, in which there was no place for one key, or `stuck`, for those that
+ * were to move to it. */
+static uint32_t next_bits(uint64_t entries, uint32_t last, uint32_t floor, bool full, bool stuck)
 {
 	uint32_t bits = near__rcu_map64_bits(entries);
 
 	bits = bits < floor ? floor : bits;
-	if (bigger && bits <= last)
+	if (stuck && bits <= last)
 		bits = last + 1;
 	if (full && bits == last && (uint64_t)FIT_AGAIN << bits < 2 * entries)
 		bits++;
 	return bits <= MOST_BITS ? bits : 0;
 }
 
-int near__rcu_map64_rehash(struct near_rcu_map64 *m, uintptr_t full, bool bigger, uint32_t floor)
+/* If keys of one line make a larger table than the number of entries, that stays. */
+int near__rcu_map64_rehash(struct near_rcu_map64 *m, uintptr_t full, uint32_t floor)
 {
 	struct near__rcu_map_table *spare = NULL, *last;
-	bool stuck, done = false;
+	bool stuck = false, done = false;
+	uint32_t bits;
 
 	do {
 		uint64_t entries = near_rcu_map64_count(m);
-		uint32_t bits;
+		bool was_stuck = stuck;
 
 		near_lock_lock(&m->moving);
 		stuck = !move_lines(m, UINT64_MAX);
 		last = table_last(m);
-		bits = next_bits(entries, last->bits, full ? m->floor_bits : floor, full || stuck,
-				 bigger || stuck);
-		if (!stuck)
-			done = full ? full != near__rcu_map_word(last) : bits == last->bits;
+		bits = next_bits(entries, last->bits, full ? m->floor_bits : floor, full, stuck);
+		if (!stuck && full)
+			done = full != near__rcu_map_word(last);
+		else if (!stuck)
+			done = bits == last->bits || (was_stuck && bits < last->bits);
 		if (!done && spare && spare->bits >= bits) {
 			near__rcu_map_publish(last->next, near__rcu_map_word(spare));
 			spare = NULL;

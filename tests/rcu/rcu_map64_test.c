@@ -148,6 +148,9 @@ static void changes(void **state)
 	value = 10;
 	assert_int_equal(near_rcu_map64_replace(&map, 1, &value, 11), -ENOENT);
 	assert_int_equal(value, 0);
+	/* They have not claimed a slot. */
+	for (uint64_t line = 0; line < 16; line++)
+		assert_int_equal(near__rcu_map64_line(map.table, line << 60, 0)->keys[0], 0);
 	assert_int_equal(near_rcu_map64_insert(&map, 1, 10, &value), 0);
 	assert_int_equal(value, 0);
 	assert_int_equal(get(1), 10);
@@ -246,6 +249,7 @@ static void grows_by_collisions(void **state)
 			assert_int_equal(get(keys[k]), k + 1);
 	}
 	assert_int_equal(near_rcu_map64_count(&map), LENGTH(keys));
+	assert_int_equal(near_rcu_map64_resize(&map, 1), 0);
 	for (unsigned i = 0; i < LENGTH(keys); i++)
 		assert_int_equal(near_rcu_map64_remove(&map, keys[i]), i + 1);
 }
@@ -408,6 +412,20 @@ static void clears(void **state)
 	expect(1);
 }
 
+/* A part ends in the middle of a line of a smaller table. */
+static void sweeps_while_it_is_resized(void **state)
+{
+	uint64_t cursor = 0;
+	size_t n = 0;
+
+	memset(seen, 0, sizeof(seen));
+	for (unsigned part = 0; part == 0 || cursor; part++) {
+		assert_int_equal(near_rcu_map64_resize(&map, part % 3 ? 1 : 2000), 0);
+		cursor = near_rcu_map64_sweep(&map, cursor, 1, see, &n);
+	}
+	assert_int_equal(n, 200);
+}
+
 static void two_maps(void **state)
 {
 	struct near_rcu_map64 other;
@@ -503,6 +521,7 @@ int main(void)
 		STEP(inserts_into_a_full_one, make_filled),
 		STEP(no_memory, make_filled),
 		STEP(clears, make_filled),
+		STEP(sweeps_while_it_is_resized, make_filled),
 		STEP(two_maps, make),
 		STEP(in_handlers, make),
 		STEP(fork_while_it_moves, make_filled),
