@@ -58,25 +58,32 @@ uint32_t near__trace_context_of(const struct near_trace_point *p)
 
 /* ---- variants ---- */
 
-/* Zeros, never freed: an event may load it at any time. */
-static void *room_take(size_t size)
+void *near__trace_map(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at != MAP_FAILED)
+		return at;
+	near__trace_fail(-ENOMEM, "no memory");
+	return NULL;
+}
+
+void *near__trace_room(size_t size)
 {
 	struct near__trace_triggers *all = near__trace.triggers;
-	void *room;
+	char *more;
 
 	size = (size + 15) & ~(size_t)15;
-	if (size > all->text_left) {
-		room = mmap(NULL, ROOM + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
-		if (room == MAP_FAILED)
+	if (size > all->room_left) {
+		more = near__trace_map(ROOM + size);
+		if (!more)
 			return NULL;
-		all->text_room = room;
-		all->text_left = ROOM + size;
+		all->room = more;
+		all->room_left = ROOM + size;
 	}
-	room = all->text_room;
-	all->text_room += size;
-	all->text_left -= size;
-	return room;
+	all->room_left -= size;
+	all->room += size;
+	return all->room - size;
 }
 
 static char *fields_text(const struct near_trace_point *p, uint32_t what)
@@ -86,7 +93,7 @@ static char *fields_text(const struct near_trace_point *p, uint32_t what)
 
 	for (unsigned i = 0; i < KINDS; i++)
 		size += what >> i & 1 ? strlen(texts[i]) + 1 : 0;
-	text = room_take(size);
+	text = near__trace_room(size);
 	if (!text)
 		return NULL;
 	strcpy(text, p->fields);
@@ -98,7 +105,7 @@ static char *fields_text(const struct near_trace_point *p, uint32_t what)
 
 static struct near__trace_variant *variant_make(const struct near_trace_point *p, uint32_t what)
 {
-	struct near__trace_variant *v = room_take(sizeof(*v));
+	struct near__trace_variant *v = near__trace_room(sizeof(*v));
 	char *fields = v ? fields_text(p, what) : NULL;
 
 	if (!fields || near__trace.points_known == NEAR__TRACE_IDS - 1)

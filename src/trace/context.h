@@ -27,6 +27,9 @@ int near__trace_context_add(const char *pattern, unsigned what);
 uint32_t near__trace_context_of(const struct near_trace_point *p);
 /* In the session's file, and on. NULL: no room. */
 struct near_trace_point *near__trace_variant_of(const struct near_trace_point *p, uint32_t what);
+/* Zeros. NULL: no memory, with the reason. Those of the second are never freed. */
+void *near__trace_map(size_t size);
+void *near__trace_room(size_t size);
 /* What the process is, if it is another one: in the child of fork by its handler. */
 void near__trace_context_read(void);
 

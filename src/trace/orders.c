@@ -67,26 +67,20 @@ static int order_trigger(const char *text)
 static int carry_out(char *line, bool locked)
 {
 	bool enables = strncmp(line, "enable ", 7) == 0;
+	bool triggers = strncmp(line, "trigger ", 8) == 0;
 	int err;
 
-	if (enables || strncmp(line, "disable ", 8) == 0) {
+	if (enables || triggers || strncmp(line, "disable ", 8) == 0) {
 		if (!locked)
 			near_lock_lock(&near__trace.lock);
-		err = order_enable(line + (enables ? 7 : 8), enables);
+		err = triggers ? order_trigger(line + 8)
+			       : order_enable(line + (enables ? 7 : 8), enables);
 		if (!locked)
 			near_lock_unlock(&near__trace.lock);
 		return err;
 	}
 	if (strncmp(line, "snapshot ", 9) == 0 && !locked)
 		return near_trace_snapshot(line + 9);
-	if (strncmp(line, "trigger ", 8) == 0) {
-		if (!locked)
-			near_lock_lock(&near__trace.lock);
-		err = order_trigger(line + 8);
-		if (!locked)
-			near_lock_unlock(&near__trace.lock);
-		return err;
-	}
 	if (strcmp(line, "flush") == 0)
 		return 0; /* the thread streams before each order */
 	return near__trace_fail(-EINVAL, "there is no such order");

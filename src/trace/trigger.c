@@ -12,7 +12,6 @@
 
 #define BEGINS 4096u /* of a table */
 #define PROBES 8u    /* entries where a key may be */
-#define ROOM 256u    /* tracepoints for which memory is mapped together */
 #define FREE 0u
 #define BUSY 1u
 #define OWN "near_trace:" /* what this library's own events begin with: no trigger has them */
@@ -221,28 +220,13 @@ static void role_find(struct near__trace_role *role, const struct near__trace_tr
 	role->is |= role->is && is_first && g->condition ? NEAR__TRACE_IF : 0;
 }
 
-/* Zeros, never freed. NULL: no memory. */
-static struct near__trace_bound *bound_new(struct near__trace_triggers *all)
-{
-	if (!all->room_left) {
-		void *room = mmap(NULL, ROOM * sizeof(*all->room), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (room == MAP_FAILED)
-			return NULL;
-		all->room = room;
-		all->room_left = ROOM;
-	}
-	return &all->room[--all->room_left];
-}
-
 static struct near__trace_bound *bound_make(const struct near_trace_point *p)
 {
 	struct near__trace_triggers *all = near__trace.triggers;
 	struct near__trace_bound *b = bound_of(p);
 
 	if (!b)
-		b = bound_new(all);
+		b = near__trace_room(sizeof(*b));
 	if (!b || bound_of(p))
 		return b;
 	near__trace_count_fields(p, &b->fields, &b->bytes);
@@ -304,14 +288,12 @@ static int count_matches(const struct near__trace_trigger *g)
 static int table_make(struct near__trace_trigger *g)
 {
 	size_t size = BEGINS * sizeof(struct near__trace_begun);
-	void *table;
+	void *table = g->end && !g->begun ? near__trace_map(size) : g->begun;
 
-	if (!g->end || g->begun)
-		return 0;
-	table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (table == MAP_FAILED)
-		return near__trace_fail(-ENOMEM, "no memory");
+	if (!table)
+		return g->end ? -ENOMEM : 0;
 	madvise(table, size, MADV_WIPEONFORK);
+	madvise(table, size, MADV_DONTNEED); /* the begins of the trigger that had it */
 	/* Release: pairs with the acquire of an event, which finds zeros there. */
 	__atomic_store_n(&g->begun, table, __ATOMIC_RELEASE);
 	return 0;
@@ -363,13 +345,8 @@ static void remove_all(struct near__trace_triggers *all)
 
 static struct near__trace_triggers *make_all(void)
 {
-	void *all = mmap(NULL, sizeof(struct near__trace_triggers), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct near__trace_triggers *all = near__trace_map(sizeof(*all));
 
-	if (all == MAP_FAILED) {
-		near__trace_fail(-ENOMEM, "no memory");
-		return NULL;
-	}
 	near__trace.passes_trigger = passes_trigger;
 	near__trace.bind = trigger_bind;
 	/* Release: pairs with the acquire of `enabled`, which a later store switches on. */

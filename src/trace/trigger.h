@@ -95,10 +95,8 @@ struct near__trace_triggers {
 		char pattern[NEAR__TRACE_PATTERN];
 		uint32_t what;
 	} context[NEAR__TRACE_CONTEXTS];
-	char *text_room; /* for variants */
-	size_t text_left;
-	struct near__trace_bound *room; /* for more */
-	unsigned room_left;
+	char *room; /* near__trace_room */
+	size_t room_left;
 	struct near__trace_bound *bound[NEAR__TRACE_IDS]; /* of tracepoints, by id */
 };
 

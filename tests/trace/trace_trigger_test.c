@@ -166,6 +166,10 @@ static void a_table_is_never_full(void **state)
 	assert_int_equal(stats().triggered, 1);
 	near_trace_test_end(1, "the oldest");
 	assert_int_equal(stats().triggered, 1);
+	near_trace_trigger(NULL);
+	near_trace_trigger("test:begin to test:end by job over 1us");
+	near_trace_test_end(99999, "begun for another trigger");
+	assert_int_equal(stats().triggered, 1);
 	assert_int_equal(near_trace_stop(), 0);
 }
 
