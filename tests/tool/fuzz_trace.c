@@ -87,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{"stat", "--between", "app:begin,app:end", "--by", "job"},
 		{"recover", "--csv", "/dev/null"},
 		{"recover", "--chrome", "/dev/null"},
+		{"recover", "--perfetto", "/dev/null"},
 		{"recover", "--html", "/dev/null"},
 	};
 	static char folder[] = "/tmp/fuzz_trace.XXXXXX";

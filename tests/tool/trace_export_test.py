@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import resource
 import shutil
 import signal
@@ -137,6 +138,26 @@ class Export(TraceCase):
             "p": "0x1000", "c": "blue", "text": 'a "b"\\,\né\ufffd', "raw": "01fe",
             "numbers": [1, 2, 4000000000], "halves": [.5, -1.25], "empty": ""})
 
+    def test_chrome_pairs(self):
+        path = self.make("t", "basic")
+        for by in ((), ("--by", "job")):
+            options = ("--between", "app:begin,app:end", *by)
+            text = self.trace("export", "--chrome", "-", *options, path)
+            events = json.loads(text)["traceEvents"]
+            stat = self.trace("stat", *options, "--slowest", "1000", path)
+            wanted = sorted(map(int, re.findall(r"^ +(\d+)  \d+\.\d+ cpu", stat, re.M)))
+            self.assertEqual([sum(e["ph"] == kind for e in events) for kind in "iM"], [22, 1])
+            if by:
+                begins = [e for e in events if e["ph"] == "b"]
+                ends = [e for e in events if e["ph"] == "e"]
+                self.assertEqual([e["id"] for e in begins], [e["id"] for e in ends])
+                self.assertEqual([e["args"]["job"] for e in begins],
+                                 [e["args"]["job"] for e in ends])
+                lengths = [e["ts"] - b["ts"] for b, e in zip(begins, ends)]
+            else:
+                lengths = [e["dur"] for e in events if e["ph"] == "X"]
+            self.assertEqual(sorted(round(1000 * n) for n in lengths), wanted)
+
     def test_csv(self):
         path = self.make("t", "basic")
         rows = list(csv.DictReader(io.StringIO(
@@ -174,7 +195,7 @@ class Export(TraceCase):
         self.file = self.make("t", "many", 100000, 4096)
         os.mkdir(self.path("used"))
         self.write("used/metadata", b"mine")
-        for form in ("--csv", "--chrome"):
+        for form in ("--csv", "--chrome", "--perfetto"):
             self.expect(self.failing(form, "/dev/full"), 1, "cannot write", "No space")
             self.expect(self.failing(form, self.path("no/file")), 1, "No such file")
         self.expect(self.failing("--ctf", self.path("used")), 1, "has a trace already")
@@ -190,13 +211,13 @@ class Export(TraceCase):
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        for form in ("--csv", "--chrome", "--ctf"):
+        for form in ("--csv", "--chrome", "--perfetto", "--ctf"):
             self.expect(self.failing(form, self.path("out"), preexec_fn=limit), 1, "too large")
         self.assertEqual(os.listdir(self.dir), ["t"])
 
     def test_interrupted(self):
         self.file = self.make("t", "many", 100000, 4096)
-        for form in ("--csv", "--ctf"):
+        for form in ("--csv", "--perfetto", "--ctf"):
             with subprocess.Popen([command.TOOL, "trace", "export", form, self.path("out"),
                                    self.file], stderr=subprocess.PIPE, text=True,
                                   stdout=subprocess.DEVNULL) as export:

@@ -51,6 +51,46 @@ class Show(TraceCase):
         times = [float(line.split()[0]) for line in rest]
         self.assertEqual(times, sorted(times))
 
+    def test_wall_clock(self):
+        path = self.make("t", "basic")
+        names = ("--name", "app:[!t]*")
+        lines = self.trace("show", "--utc", *names, path).splitlines()
+        self.assertTrue(lines[0].endswith("process 4242, 2023-11-14T22:13:20.000000000Z"))
+        self.assertTrue(lines[1].startswith("2023-11-14T22:13:20.001000000Z cpu 0 tid 101"))
+        self.assertEqual([line.split(" ", 1)[1] for line in lines[1:22]],
+                         [line.split(" ", 1)[1] for line in self.events(*names, path)])
+        for zone, time in (("Asia/Kolkata", "2023-11-15T03:43:20.001000000+05:30"),
+                           ("America/St_Johns", "2023-11-14T18:43:20.001000000-03:30")):
+            result = run("trace", "show", "--local", *names, path, env={**os.environ, "TZ": zone})
+            self.assertEqual(result.stdout.splitlines()[1].split()[0], time)
+        csv = self.trace("export", "--csv", "-", "--utc", *names, path).splitlines()
+        self.assertTrue(csv[1].startswith("2023-11-14T22:13:20.001000000Z,0,4242,101,"))
+        self.expect(run("trace", "list", "--utc", path), 2, "--utc and --local go with")
+
+    def test_slowest(self):
+        path = self.make("t", "basic")
+        pair = ("--between", "app:begin,app:end", "--by", "job")
+        everything = self.trace("stat", *pair, "--slowest", "1000", path)
+        count, most = re.search(r"\ncount (\d+) .* max (\d+)\n", everything).groups()
+        lines = everything.split("the slowest, in ns\n")[1].splitlines()
+        self.assertEqual(len(lines), 2 * int(count))
+        lengths = []
+        for first, last in zip(lines[::2], lines[1::2]):
+            ns, first = first.split(None, 1)
+            begin, end = (line.split()[0].replace(".", "") for line in (first, last))
+            self.assertEqual(int(ns), int(end) - int(begin))
+            self.assertEqual(re.search(r"app:begin job=(\d+)", first)[1],
+                             re.search(r"app:end job=(\d+)", last)[1])
+            self.assertIn(first.strip(), self.events(path))
+            self.assertIn(last.strip(), self.events(path))
+            lengths.append(int(ns))
+        self.assertEqual(lengths, sorted(lengths, reverse=True))
+        self.assertEqual(lengths[0], int(most))
+        three = self.trace("stat", *pair, "--slowest", "3", path)
+        self.assertEqual(three.split("the slowest, in ns\n")[1].splitlines(), lines[:6])
+        self.expect(run("trace", "stat", "--slowest", "3", path), 2, "--slowest goes with")
+        self.expect(run("trace", "stat", *pair, "--slowest", "0", path), 2, "a number up to")
+
     def test_floats(self):
         event, = self.events(self.make("t", "floats"))
         self.assertIn("doubles=[0,-0,9.99,0.1,0.3333333333333333,1e+15,1e+16,", event)

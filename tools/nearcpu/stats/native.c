@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prometheus' exposition format in protocol buffers (io.prometheus.client.MetricFamily, each behind
- * its length), with native histograms: its text format has none. A message within another needs
- * its length before it: each is written to memory first. */
-#include "common/memory.h"
+ * its length), with native histograms: its text format has none. */
+#include "common/proto.h"
 #include "common/text.h"
 #include "stats/convert.h"
 
@@ -11,8 +10,6 @@
 
 #define MOST_SCALE 8 /* of Prometheus' schemas */
 #define FEW_ZEROS 2  /* empty buckets that are cheaper than a new span */
-
-enum wire { VARINT, EIGHT_BYTES, BYTES };
 
 /* Numbers of fields, as metrics.proto of Prometheus' client_model has them. */
 enum { FAMILY_NAME = 1, FAMILY_HELP, FAMILY_TYPE, FAMILY_METRIC };
@@ -31,64 +28,15 @@ enum {
 enum { SPAN_OFFSET = 1, SPAN_LENGTH };
 enum { TYPE_COUNTER = 0, TYPE_HISTOGRAM = 4 };
 
-/* ---- messages ---- */
-
-static void put_varint(FILE *f, uint64_t value)
-{
-	for (; value > 127; value >>= 7)
-		putc((int)(value | 128) & 255, f);
-	putc((int)value, f);
-}
-
-static void put_number(FILE *f, unsigned field, uint64_t value)
-{
-	put_varint(f, field << 3 | VARINT);
-	put_varint(f, value);
-}
-
-/* A sint: small ones of either sign are short. */
-static void put_signed(FILE *f, unsigned field, int64_t value)
-{
-	put_number(f, field, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
-}
-
-static void put_double(FILE *f, unsigned field, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	put_varint(f, field << 3 | EIGHT_BYTES);
-	for (unsigned i = 0; i < 64; i += 8)
-		putc((int)(bits >> i) & 255, f);
-}
-
-static void put_text(FILE *f, unsigned field, const char *text)
-{
-	put_varint(f, field << 3 | BYTES);
-	put_varint(f, strlen(text));
-	fputs(text, f);
-}
-
-/* Ends m, and puts it into f; field 0: only its length comes before it. */
-static void put_message(FILE *f, unsigned field, struct memory_file *m)
-{
-	memory_close(m);
-	if (field)
-		put_varint(f, field << 3 | BYTES);
-	put_varint(f, m->size);
-	fwrite(m->text, 1, m->size, f);
-	free(m->text);
-}
-
 /* ---- histograms ---- */
 
 static void put_span(FILE *f, int offset, unsigned length)
 {
 	struct memory_file m;
 
-	put_signed(memory_open(&m), SPAN_OFFSET, offset);
-	put_number(m.file, SPAN_LENGTH, length);
-	put_message(f, HISTOGRAM_SPAN, &m);
+	proto_put_signed(memory_open(&m), SPAN_OFFSET, offset);
+	proto_put_number(m.file, SPAN_LENGTH, length);
+	proto_put_message(f, HISTOGRAM_SPAN, &m);
 }
 
 /* The first of the buckets from i on that has a count, or e->length. */
@@ -129,7 +77,7 @@ static void put_buckets(FILE *f, const struct exponential *e)
 	for (begins = 0; begins < e->length; begins = skip_zeros(e, ends)) {
 		ends = end_of_run(e, begins);
 		for (unsigned i = begins; i < ends; i++) {
-			put_signed(f, HISTOGRAM_DELTA, (int64_t)(e->counts[i] - before));
+			proto_put_signed(f, HISTOGRAM_DELTA, (int64_t)(e->counts[i] - before));
 			before = e->counts[i];
 		}
 	}
@@ -140,13 +88,13 @@ static void put_histogram(FILE *f, const struct near_histogram_snapshot *s,
 {
 	struct memory_file m;
 
-	put_number(memory_open(&m), HISTOGRAM_COUNT, s->count);
-	put_double(m.file, HISTOGRAM_SUM, s->sum);
-	put_signed(m.file, HISTOGRAM_SCHEMA, e->scale);
-	put_double(m.file, HISTOGRAM_ZERO_THRESHOLD, 0);
-	put_number(m.file, HISTOGRAM_ZEROS, e->zeros);
+	proto_put_number(memory_open(&m), HISTOGRAM_COUNT, s->count);
+	proto_put_double(m.file, HISTOGRAM_SUM, s->sum);
+	proto_put_signed(m.file, HISTOGRAM_SCHEMA, e->scale);
+	proto_put_double(m.file, HISTOGRAM_ZERO_THRESHOLD, 0);
+	proto_put_number(m.file, HISTOGRAM_ZEROS, e->zeros);
 	put_buckets(m.file, e);
-	put_message(f, METRIC_HISTOGRAM, &m);
+	proto_put_message(f, METRIC_HISTOGRAM, &m);
 }
 
 /* ---- metrics ---- */
@@ -155,9 +103,9 @@ static void put_label(FILE *f, const char *name, const char *value)
 {
 	struct memory_file m;
 
-	put_text(memory_open(&m), LABEL_NAME, name);
-	put_text(m.file, LABEL_VALUE, value);
-	put_message(f, METRIC_LABEL, &m);
+	proto_put_text(memory_open(&m), LABEL_NAME, name);
+	proto_put_text(m.file, LABEL_VALUE, value);
+	proto_put_message(f, METRIC_LABEL, &m);
 }
 
 static void put_labels(FILE *f, const struct near_region_object *o)
@@ -176,9 +124,9 @@ static void put_counter(FILE *f, struct content *c, const struct near_region_obj
 	put_labels(memory_open(&m), o);
 	if (counters_of(o) > 1)
 		put_label(m.file, "index", word("%zu", i).text);
-	put_double(memory_open(&counter), COUNTER_VALUE, (double)counter_value(c, o, i));
-	put_message(m.file, METRIC_COUNTER, &counter);
-	put_message(f, FAMILY_METRIC, &m);
+	proto_put_double(memory_open(&counter), COUNTER_VALUE, (double)counter_value(c, o, i));
+	proto_put_message(m.file, METRIC_COUNTER, &counter);
+	proto_put_message(f, FAMILY_METRIC, &m);
 }
 
 static void put_histogram_metric(FILE *f, struct content *c, const struct near_region_object *o,
@@ -193,7 +141,7 @@ static void put_histogram_metric(FILE *f, struct content *c, const struct near_r
 	make_exponential(&s, MOST_SCALE, c->buckets, &e);
 	put_labels(memory_open(&m), o);
 	put_histogram(m.file, &s, &e);
-	put_message(f, FAMILY_METRIC, &m);
+	proto_put_message(f, FAMILY_METRIC, &m);
 	add_loss(loss, &s, e.error);
 	free(e.counts);
 	near_histogram_snapshot_free(&s);
@@ -215,14 +163,14 @@ static void put_family(struct content *c, const struct near_region_object *o, un
 	struct memory_file m;
 	char help[200] = "";
 
-	put_text(memory_open(&m), FAMILY_NAME, o->name);
-	put_number(m.file, FAMILY_TYPE, is_histogram ? TYPE_HISTOGRAM : TYPE_COUNTER);
+	proto_put_text(memory_open(&m), FAMILY_NAME, o->name);
+	proto_put_number(m.file, FAMILY_TYPE, is_histogram ? TYPE_HISTOGRAM : TYPE_COUNTER);
 	for (unsigned i = 0; i < count; i++)
 		put_object(m.file, c, &o[i], &loss);
 	if (is_histogram)
 		say_loss(&loss, help, sizeof(help));
-	put_text(m.file, FAMILY_HELP, help);
-	put_message(stdout, 0, &m);
+	proto_put_text(m.file, FAMILY_HELP, help);
+	proto_put_message(stdout, 0, &m);
 }
 
 void print_native(struct content *c)

@@ -12,7 +12,8 @@
 #define MOST_NS UINT64_C(10000000000999999999)
 
 static struct trace_filter filter;
-static const char *ctf, *chrome, *csv, *html, *between, *by, *condition;
+static const char *ctf, *chrome, *csv, *html, *condition, *perfetto;
+static struct trace_wanted wanted;
 static char order[1024];
 
 static int take_seconds(const struct option_row *row, const char *value)
@@ -64,6 +65,13 @@ static int take_level(const struct option_row *row, const char *value)
 	return usage_error("trace", "--level takes a name or a number, such as warning");
 }
 
+static int take_clock(const struct option_row *row, const char *value)
+{
+	(void)value;
+	trace_clock = *row->name == 'u' ? TRACE_UTC : TRACE_LOCAL;
+	return 0;
+}
+
 static const struct option_row rows[] = {
 	{"name", "PATTERN,...", .string = &filter.names,
 	 .help = "only tracepoints with such a name: shop:*"},
@@ -76,14 +84,22 @@ static const struct option_row rows[] = {
 	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
 	{"if", "CONDITION", .string = &condition,
 	 .help = "enable: only events with such a value: size>4096"},
-	{"between", "FIRST,LAST", .string = &between,
-	 .help = "stat, --html: the time from an event to another\none"},
-	{"by", "FIELD", .string = &by,
+	{"between", "FIRST,LAST", .string = &wanted.between,
+	 .help = "stat, --html, export: the time from an event to\nanother one"},
+	{"by", "FIELD", .string = &wanted.by,
 	 .help = "the field that the two have in common (the thread)"},
+	{"slowest", "N", .number = &wanted.slowest, .least = 1, .most = 1000,
+	 .wants = "a number up to 1000",
+	 .help = "stat: the pairs that took longest, with --between"},
+	{"flow", "FIELD", .string = &wanted.flow,
+	 .help = "--perfetto: events with the same value are joined"},
+	{"utc", NULL, .take = take_clock, .help = "show, --csv: dates in UTC"},
+	{"local", NULL, .take = take_clock, .help = "show, --csv: dates in local time"},
 	{"html", "FILE", .string = &html,
 	 .help = "show, recover: a page for a browser; - is standard\noutput"},
 	{"ctf", "FOLDER", .string = &ctf, .help = "export: Common Trace Format 1.8"},
 	{"chrome", "FILE", .string = &chrome, .help = "export: JSON that web viewers open"},
+	{"perfetto", "FILE", .string = &perfetto, .help = "export: for Perfetto, smaller"},
 	{"csv", "FILE", .string = &csv,
 	 .help = "export: a line for each event; - is standard\noutput"},
 	{.name = NULL},
@@ -96,7 +112,7 @@ static const struct option_table table = {
 	.head = "usage: nearcpu trace show [--html FILE] [OPTION...] FILE...\n"
 		"       nearcpu trace list FILE|FOLDER...\n"
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
-		"       nearcpu trace export --ctf FOLDER|--chrome FILE|--csv FILE FILE...\n"
+		"       nearcpu trace export --ctf FOLDER|--chrome|--perfetto|--csv FILE FILE...\n"
 		"       nearcpu trace recover [--ctf ...] FILE...\n"
 		"       nearcpu trace enable [--level LEVEL] [--if CONDITION] PATTERN FILE...\n"
 		"       nearcpu trace disable PATTERN FILE...\n"
@@ -122,7 +138,8 @@ static const struct option_table table = {
 
 static int write_page(struct trace *t)
 {
-	return trace_html(t, &(struct trace_page){html, between, by});
+	wanted.path = html;
+	return trace_html(t, &wanted);
 }
 
 static int show(struct trace *t)
@@ -132,12 +149,12 @@ static int show(struct trace *t)
 
 static int stat_events(struct trace *t)
 {
-	return trace_stat(t, between, by);
+	return trace_stat(t, &wanted);
 }
 
 static void print_losses(const struct trace *t)
 {
-	const char *to = chrome ? chrome : csv ? csv : html;
+	const char *to = wanted.path ? wanted.path : csv;
 
 	/* Not into the exported file. */
 	if (!to || !output_is_stdout(to))
@@ -146,10 +163,14 @@ static void print_losses(const struct trace *t)
 
 static int export(struct trace *t)
 {
-	int code = ctf      ? trace_ctf(t, ctf)
-		   : chrome ? trace_chrome(t, chrome)
-		   : csv    ? trace_csv(t, csv)
-			    : write_page(t);
+	int code;
+
+	wanted.path = chrome ? chrome : perfetto;
+	code = ctf        ? trace_ctf(t, ctf)
+	       : chrome   ? trace_chrome(t, &wanted)
+	       : perfetto ? trace_perfetto(t, &wanted)
+	       : csv      ? trace_csv(t, csv)
+			  : write_page(t);
 
 	if (!code)
 		print_losses(t);
@@ -162,7 +183,7 @@ static int recover(struct trace *t)
 	uint64_t events = 0;
 	int code;
 
-	if (ctf || chrome || csv || html)
+	if (ctf || chrome || perfetto || csv || html)
 		return export(t);
 	while (!trace_must_stop(stdout) && trace_next(t, &e))
 		events++;
@@ -196,23 +217,43 @@ static const struct subcommand {
 	{"trigger", give_order, "trigger"},
 };
 
+static int check_pairs(const char *sub)
+{
+	bool is_stat = strcmp(sub, "stat") == 0;
+
+	if ((wanted.between || wanted.by) && !html && !chrome && !perfetto && !is_stat)
+		return usage_error("trace", "--between and --by go with stat, --html, --chrome or "
+					    "--perfetto");
+	if (wanted.by && !wanted.between)
+		return usage_error("trace", "--by goes with --between");
+	if (wanted.slowest && (!is_stat || !wanted.between))
+		return usage_error("trace", "--slowest goes with stat --between");
+	if (wanted.flow && !perfetto)
+		return usage_error("trace", "--flow goes with --perfetto");
+	if (trace_clock && !csv && !is_stat && (html || strcmp(sub, "show") != 0))
+		return usage_error("trace", "--utc and --local go with show, stat or --csv");
+	return EXIT_DONE;
+}
+
 static int check_options(const char *sub)
 {
-	int forms = (ctf != NULL) + (chrome != NULL) + (csv != NULL);
+	int code, forms = (ctf != NULL) + (chrome != NULL) + (perfetto != NULL) + (csv != NULL);
 	bool exports = strcmp(sub, "export") == 0, recovers = strcmp(sub, "recover") == 0;
 	bool orders = strcmp(sub, "enable") == 0 || strcmp(sub, "disable") == 0 ||
 		      strcmp(sub, "snapshot") == 0 || strcmp(sub, "trigger") == 0;
 
 	if (forms && !exports && !recovers)
-		return usage_error("trace", "--ctf, --chrome and --csv go with export or recover");
+		return usage_error("trace", "--ctf, --chrome, --perfetto and --csv go with export "
+					    "or recover");
 	if (html && !recovers && strcmp(sub, "show") != 0)
 		return usage_error("trace", "--html goes with show or recover");
 	if (forms + (html != NULL) > 1)
 		return usage_error("trace", "one form at a time");
 	if (exports && !forms)
-		return usage_error("trace", "export needs --ctf, --chrome or --csv");
-	if ((between || by) && !html && strcmp(sub, "stat") != 0)
-		return usage_error("trace", "--between and --by go with stat or --html");
+		return usage_error("trace", "export needs --ctf, --chrome, --perfetto or --csv");
+	code = check_pairs(sub);
+	if (code)
+		return code;
 	if (condition && strcmp(sub, "enable") != 0)
 		return usage_error("trace", "--if goes with enable");
 	if (orders &&
@@ -220,8 +261,6 @@ static int check_options(const char *sub)
 		return usage_error("trace", "%s takes no filter", sub);
 	if (orders && filter.level != UINT32_MAX && strcmp(sub, "enable") != 0)
 		return usage_error("trace", "--level goes with enable");
-	if (by && !between)
-		return usage_error("trace", "--by goes with --between");
 	return EXIT_DONE;
 }
 
@@ -267,7 +306,9 @@ int trace_main(int argc, char **argv)
 	int code;
 
 	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
-	ctf = chrome = csv = html = between = by = condition = NULL; /* of an earlier call */
+	ctf = chrome = perfetto = csv = html = condition = NULL; /* of an earlier call */
+	wanted = (struct trace_wanted){0};
+	trace_clock = TRACE_SINCE_BEGIN;
 	if (argc < 2 || argv[1][0] == '-') {
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;

@@ -20,20 +20,37 @@ enum trace_style { TRACE_AS_TEXT, TRACE_AS_JSON };
 void trace_print_value(FILE *out, const struct trace_field *f, const struct trace_value *v,
 		       enum trace_style style);
 void trace_print_string(FILE *out, const char *s, size_t size, enum trace_style style);
+/* Of at most 8 bytes, in this machine's byte order. */
+uint64_t trace_load_unsigned(const char *at, unsigned size);
+int64_t trace_load_signed(const char *at, unsigned size);
 void trace_print_seconds(FILE *out, uint64_t ns);
 const char *trace_level_name(unsigned level);
+
+/* What show has as the time of an event. */
+extern enum trace_clock { TRACE_SINCE_BEGIN, TRACE_UTC, TRACE_LOCAL } trace_clock;
+
+/* A field that has the name of what every event has gets another one in files. */
+const char *trace_prefix_of(const char *field);
+
+/* A line. */
+void trace_print_event(FILE *out, const struct trace *t, const struct trace_event *e);
+
+/* Of a page or a file for other programs; of stat. */
+struct trace_wanted {
+	const char *path;
+	const char *between, *by; /* pairs: two names, separated by a comma; a field, or NULL */
+	const char *flow;         /* a field */
+	uint64_t slowest;
+};
 
 /* All events in one form. */
 int trace_show(struct trace *t);
 int trace_csv(struct trace *t, const char *path);
-int trace_chrome(struct trace *t, const char *path);
+int trace_chrome(struct trace *t, const struct trace_wanted *w);
+int trace_perfetto(struct trace *t, const struct trace_wanted *w);
 int trace_ctf(struct trace *t, const char *folder);
-
-/* A page for a browser; `between` and `by`: the latencies that it shows first, as of trace_stat. */
-struct trace_page {
-	const char *path, *between, *by;
-};
-int trace_html(struct trace *t, const struct trace_page *page);
+/* A page for a browser, which shows the latencies of these pairs first. */
+int trace_html(struct trace *t, const struct trace_wanted *w);
 
 /* Its parts, strings, which the build makes of files. */
 extern const unsigned char trace_page_begin[];
@@ -44,11 +61,7 @@ extern const unsigned char trace_page_uplot[], trace_page_uplot_css[], trace_pag
 void trace_ctf_metadata(FILE *out, const struct trace *t, const unsigned char uuid[16]);
 
 int trace_list(struct trace *t);
-/* `pair`: two names, separated by a comma; `key`: a field, or NULL. */
-int trace_stat(struct trace *t, const char *pair, const char *key);
-/* Whether these tracepoints exist and have the field. *first receives the first name, to be freed;
- * the other one is behind its zero. */
-int trace_check_pair(const struct trace *t, const char *pair, const char *key, char **first);
+int trace_stat(struct trace *t, const struct trace_wanted *w);
 
 int trace_record(int argc, char **argv);
 

@@ -66,8 +66,7 @@ void trace_print_string(FILE *out, const char *s, size_t size, enum trace_style 
 	putc_unlocked('"', out);
 }
 
-/* Of at most 8 bytes, in this machine's byte order. */
-static uint64_t load_unsigned(const char *at, unsigned size)
+uint64_t trace_load_unsigned(const char *at, unsigned size)
 {
 	bool is_little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 	uint64_t value = 0;
@@ -76,11 +75,11 @@ static uint64_t load_unsigned(const char *at, unsigned size)
 	return value;
 }
 
-static int64_t load_signed(const char *at, unsigned size)
+int64_t trace_load_signed(const char *at, unsigned size)
 {
 	unsigned unused = 64 - 8 * size;
 
-	return (int64_t)(load_unsigned(at, size) << unused) >> unused;
+	return (int64_t)(trace_load_unsigned(at, size) << unused) >> unused;
 }
 
 /* The fewest digits from which the same number is read, as the page has it. */
@@ -114,7 +113,7 @@ static void print_float(FILE *out, const struct trace_field *f, const char *at, 
 
 static void print_enum(FILE *out, const struct trace_field *f, const char *at, bool is_json)
 {
-	int64_t value = load_signed(at, f->size);
+	int64_t value = trace_load_signed(at, f->size);
 	const char *quote = is_json ? "\"" : "";
 
 	/* The reader has checked the characters of a label. */
@@ -128,8 +127,8 @@ static void print_enum(FILE *out, const struct trace_field *f, const char *at, b
 
 static void print_one(FILE *out, const struct trace_field *f, const char *at, bool is_json)
 {
-	uint64_t value = load_unsigned(at, f->size);
-	int64_t number = load_signed(at, f->size);
+	uint64_t value = trace_load_unsigned(at, f->size);
+	int64_t number = trace_load_signed(at, f->size);
 	const char *quote = "";
 
 	switch (f->kind) {

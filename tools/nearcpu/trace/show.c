@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu trace show, and --csv and --chrome of export. */
-#include "trace/print.h"
+#include "trace/pairs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/memory.h"
 #include "common/text.h"
 
-/* Names of what every event has; a field with such a name gets another one. */
+enum trace_clock trace_clock;
+
+/* Names of what every event has. */
 static const char *const common[] = {"time", "cpu", "pid", "tid", "event", NULL};
 
-static const char *prefix_of(const char *field)
+const char *trace_prefix_of(const char *field)
 {
 	for (const char *const *name = common; *name; name++)
 		if (strcmp(*name, field) == 0)
@@ -27,27 +30,54 @@ static uint64_t since_begin(const struct trace *t, const struct trace_event *e)
 
 /* ---- text ---- */
 
+/* ISO 8601, with the zone. */
+static void print_wall(FILE *out, uint64_t ns, bool utc)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	char date[40] = "?", zone[8] = "Z";
+	struct tm tm;
+
+	if (utc ? gmtime_r(&seconds, &tm) : localtime_r(&seconds, &tm)) {
+		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+		if (!utc && strftime(zone, sizeof(zone), "%z", &tm) == 5)
+			memcpy(zone + 3, (char[]){':', zone[3], zone[4], 0}, 4);
+	}
+	fprintf(out, "%s.%09u%s", date, (unsigned)(ns % 1000000000), zone);
+}
+
+static void print_time(FILE *out, const struct trace *t, const struct trace_event *e)
+{
+	if (trace_clock == TRACE_SINCE_BEGIN)
+		trace_print_seconds(out, since_begin(t, e));
+	else
+		print_wall(out, e->ns + (uint64_t)e->file->realtime, trace_clock == TRACE_UTC);
+}
+
+void trace_print_event(FILE *out, const struct trace *t, const struct trace_event *e)
+{
+	print_time(out, t, e);
+	fprintf(out, " cpu %u", e->cpu);
+	if (t->file_count > 1)
+		fprintf(out, " pid %" PRIu64, e->file->session.pid);
+	fprintf(out, " tid %u %s", e->tid, e->point->name);
+	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
+		fprintf(out, " %s=", c.field->name);
+		trace_print_value(out, c.field, &c.value, TRACE_AS_TEXT);
+	}
+	if (e->flags & NEAR__TRACE_CUT)
+		fputs("...", out);
+	putc('\n', out);
+}
+
 static void print_head(const struct trace_file *f)
 {
 	uint64_t begin = f->session.begin.realtime_ns;
 
-	printf("# %s: %s, process %" PRIu64 ", %s.%09u\n", f->path, f->program, f->session.pid,
-	       date(begin).text, (unsigned)(begin % 1000000000));
-}
-
-static void print_event(const struct trace *t, const struct trace_event *e)
-{
-	trace_print_seconds(stdout, since_begin(t, e));
-	printf(" cpu %u", e->cpu);
-	if (t->file_count > 1)
-		printf(" pid %" PRIu64, e->file->session.pid);
-	printf(" tid %u %s", e->tid, e->point->name);
-	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
-		printf(" %s=", c.field->name);
-		trace_print_value(stdout, c.field, &c.value, TRACE_AS_TEXT);
-	}
-	if (e->flags & NEAR__TRACE_CUT)
-		fputs("...", stdout);
+	printf("# %s: %s, process %" PRIu64 ", ", f->path, f->program, f->session.pid);
+	if (trace_clock == TRACE_SINCE_BEGIN)
+		printf("%s.%09u", date(begin).text, (unsigned)(begin % 1000000000));
+	else
+		print_wall(stdout, begin, trace_clock == TRACE_UTC);
 	putchar('\n');
 }
 
@@ -58,7 +88,7 @@ int trace_show(struct trace *t)
 	for (unsigned i = 0; i < t->file_count; i++)
 		print_head(&t->files[i]);
 	while (!trace_must_stop(stdout) && trace_next(t, &e))
-		print_event(t, &e);
+		trace_print_event(stdout, t, &e);
 	trace_print_losses(stdout, t, "# ", false);
 	return child_report_interrupt("trace");
 }
@@ -107,7 +137,7 @@ static void print_cell(FILE *out, const struct trace_field *f, const struct trac
 static void print_row(FILE *out, const struct columns *c, const struct trace *t,
 		      const struct trace_event *e)
 {
-	trace_print_seconds(out, since_begin(t, e));
+	print_time(out, t, e);
 	fprintf(out, ",%u,%" PRIu64 ",%u,%s", e->cpu, e->file->session.pid, e->tid, e->point->name);
 	for (unsigned i = 0; i < c->count; i++) {
 		putc_unlocked(',', out);
@@ -132,7 +162,7 @@ int trace_csv(struct trace *t, const char *path)
 		for (unsigned i = 0; common[i]; i++)
 			fprintf(o.file, i ? ",%s" : "%s", common[i]);
 		for (unsigned i = 0; i < c.count; i++)
-			fprintf(o.file, ",%s%s", prefix_of(c.names[i]), c.names[i]);
+			fprintf(o.file, ",%s%s", trace_prefix_of(c.names[i]), c.names[i]);
 		putc_unlocked('\n', o.file);
 		while (!trace_must_stop(o.file) && trace_next(t, &e))
 			print_row(o.file, &c, t, &e);
@@ -149,35 +179,79 @@ static void print_us(FILE *out, uint64_t ns)
 	fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
-static void print_chrome(FILE *out, const struct trace *t, const struct trace_event *e)
+static void print_args(FILE *out, const struct trace_event *e)
 {
-	fprintf(out, ",\n{\"name\":\"%s\",\"ph\":\"i\",\"s\":\"t\",\"ts\":", e->point->name);
-	print_us(out, since_begin(t, e));
-	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u,\"args\":{\"cpu\":%u", e->file->session.pid,
-		e->tid, e->cpu);
+	fprintf(out, ",\"args\":{\"cpu\":%u", e->cpu);
 	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
-		fprintf(out, ",\"%s%s\":", prefix_of(c.field->name), c.field->name);
+		fprintf(out, ",\"%s%s\":", trace_prefix_of(c.field->name), c.field->name);
 		trace_print_value(out, c.field, &c.value, TRACE_AS_JSON);
 	}
 	fputs("}}", out);
 }
 
-int trace_chrome(struct trace *t, const char *path)
+static void print_chrome(FILE *out, const struct trace *t, const struct trace_event *e,
+			 const char *name, const char *phase)
+{
+	fprintf(out, ",\n{\"name\":\"%s\",%s,\"ts\":", name, phase);
+	print_us(out, since_begin(t, e));
+	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u", e->file->session.pid, e->tid);
+}
+
+/* On a thread a pair is one complete event. Those of a field may overlap, and are asynchronous. */
+static void print_pair(FILE *out, const struct trace *t, const struct trace_pairs *p,
+		       const struct trace_begun *b, const struct trace_event *end)
+{
+	struct word phase;
+
+	if (!p->field) {
+		print_chrome(out, t, &b->event, p->first, "\"ph\":\"X\"");
+		fputs(",\"dur\":", out);
+		print_us(out, end->ns - b->event.ns);
+		print_args(out, &b->event);
+		return;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		const struct trace_event *e = i ? end : &b->event;
+
+		phase = word("\"cat\":\"pair\",\"ph\":\"%c\",\"id\":%u", i ? 'e' : 'b',
+			     (unsigned)(b - p->open));
+		print_chrome(out, t, e, p->first, phase.text);
+		print_args(out, e);
+	}
+}
+
+static void print_events(FILE *out, struct trace *t, struct trace_pairs *p)
+{
+	const struct trace_begun *b;
+	struct trace_event e;
+
+	while (!trace_must_stop(out) && trace_next(t, &e)) {
+		print_chrome(out, t, &e, e.point->name, "\"ph\":\"i\",\"s\":\"t\"");
+		print_args(out, &e);
+		b = trace_pairs_end(p, &e);
+		if (b)
+			print_pair(out, t, p, b, &e);
+		trace_pairs_begin(p, &e);
+	}
+}
+
+int trace_chrome(struct trace *t, const struct trace_wanted *w)
 {
 	struct output o;
-	struct trace_event e;
-	int code = output_open(&o, "trace", path);
+	struct trace_pairs pairs;
+	int code = trace_pairs_init(&pairs, t, w->between, w->by);
 
-	if (code)
-		return output_close(&o, code);
-	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", o.file);
-	for (unsigned i = 0; i < t->file_count; i++)
-		fprintf(o.file,
-			"%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%" PRIu64
-			",\"args\":{\"name\":\"%s\"}}",
-			i ? "," : "", t->files[i].session.pid, t->files[i].program);
-	while (!trace_must_stop(o.file) && trace_next(t, &e))
-		print_chrome(o.file, t, &e);
-	fputs("\n]}\n", o.file);
-	return output_close(&o, child_report_interrupt("trace"));
+	if (!code && !(code = output_open(&o, "trace", w->path))) {
+		fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", o.file);
+		for (unsigned i = 0; i < t->file_count; i++)
+			fprintf(o.file,
+				"%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%" PRIu64
+				",\"args\":{\"name\":\"%s\"}}",
+				i ? "," : "", t->files[i].session.pid, t->files[i].program);
+		print_events(o.file, t, &pairs);
+		fputs("\n]}\n", o.file);
+		code = output_close(&o, child_report_interrupt("trace"));
+	}
+	trace_pairs_free(&pairs);
+	return code;
 }

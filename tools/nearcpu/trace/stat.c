@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu trace stat: counts, and the latencies between two events. */
-#include "trace/print.h"
+#include "trace/pairs.h"
 
 #include <inttypes.h>
 #include <nearcpu/histogram.h>
@@ -9,72 +9,21 @@
 
 #include "common/memory.h"
 
-#define ENTRIES 65536u
-#define PROBES 16u
 #define MOST_EXACT (UINT64_C(4) << 20) /* latencies that are kept */
 
-/* An event whose other one has not come yet. If there are more than the table can hold, earlier
- * ones are forgotten. */
-struct begun {
-	uint64_t key, ns;
-	bool used;
+struct slow {
+	uint64_t ns;
+	char *lines; /* of the two events, as show has them */
 };
 
 struct latency {
-	char *first;       /* the name of the first event, allocated, */
-	const char *last;  /* and of the last one, behind it */
-	const char *field; /* that begin and end have in common; NULL: the thread */
-	struct begun *open;
+	struct trace_pairs pairs;
 	struct near_histogram histogram; /* of all, for the bars */
 	uint64_t *exact;                 /* of the first MOST_EXACT */
 	uint64_t kept, count, sum;       /* kept: of those */
-	uint64_t unmatched;
+	struct slow *slowest;            /* the slowest one first */
+	unsigned slow_count, slow_most;
 };
-
-static uint64_t mix(uint64_t key)
-{
-	key = (key ^ key >> 31) * UINT64_C(0x9e3779b97f4a7c15);
-	return key ^ key >> 29;
-}
-
-static uint64_t value_hash(const struct trace_value *v, size_t size)
-{
-	uint64_t sum = size;
-
-	for (size_t i = 0; i < size; i++)
-		sum = mix(sum ^ (unsigned char)v->data[i]);
-	return sum;
-}
-
-/* False: the event does not have the field. */
-static bool key_of(const struct latency *l, const struct trace_event *e, uint64_t *key)
-{
-	*key = mix(e->file->session.pid) + (l->field ? 0 : e->tid);
-	if (!l->field)
-		return true;
-	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);)
-		if (strcmp(c.field->name, l->field) == 0) {
-			*key += value_hash(&c.value, (size_t)c.value.count * c.field->size);
-			return true;
-		}
-	return false;
-}
-
-/* The entry of the key, or a free one, or NULL. */
-static struct begun *begun_find(struct latency *l, uint64_t key, bool may_add)
-{
-	struct begun *chosen = NULL;
-
-	for (unsigned i = 0; i < PROBES; i++) {
-		struct begun *b = &l->open[(mix(key) + i) % ENTRIES];
-
-		if (b->used && b->key == key)
-			return b;
-		if (may_add && (!chosen || (chosen->used && (!b->used || b->ns < chosen->ns))))
-			chosen = b;
-	}
-	return chosen;
-}
 
 static void record(struct latency *l, uint64_t ns)
 {
@@ -85,27 +34,38 @@ static void record(struct latency *l, uint64_t ns)
 	l->count++;
 }
 
-static void latency_take(struct latency *l, const struct trace_event *e)
+/* Of equal ones those that came first stay. */
+static void slowest_take(struct latency *l, const struct trace *t, const struct trace_event *begin,
+			 const struct trace_event *end, uint64_t ns)
 {
-	bool is_first = strcmp(e->point->name, l->first) == 0;
-	bool is_last = strcmp(e->point->name, l->last) == 0;
-	struct begun *b;
-	uint64_t key;
+	struct memory_file lines;
+	unsigned at = l->slow_count;
 
-	if ((!is_first && !is_last) || !key_of(l, e, &key))
+	if (at == l->slow_most && (!at || ns <= l->slowest[at - 1].ns))
 		return;
-	b = begun_find(l, key, false);
-	if (is_last && b) {
-		record(l, e->ns - b->ns);
-		b->used = false;
-	} else if (!is_first) {
-		l->unmatched++;
+	if (at == l->slow_most)
+		free(l->slowest[--at].lines);
+	else
+		l->slow_count++;
+	for (; at && l->slowest[at - 1].ns < ns; at--)
+		l->slowest[at] = l->slowest[at - 1];
+	fprintf(memory_open(&lines), "%14" PRIu64 "  ", ns);
+	trace_print_event(lines.file, t, begin);
+	fprintf(lines.file, "%16s", "");
+	trace_print_event(lines.file, t, end);
+	memory_close(&lines);
+	l->slowest[at] = (struct slow){ns, lines.text};
+}
+
+static void latency_take(struct latency *l, const struct trace *t, const struct trace_event *e)
+{
+	const struct trace_begun *b = trace_pairs_end(&l->pairs, e);
+
+	if (b) {
+		record(l, e->ns - b->event.ns);
+		slowest_take(l, t, &b->event, e, e->ns - b->event.ns);
 	}
-	if (is_first) {
-		b = begun_find(l, key, true);
-		l->unmatched += b->used;
-		*b = (struct begun){key, e->ns, true};
-	}
+	trace_pairs_begin(&l->pairs, e);
 }
 
 /* A bar for each power of two. */
@@ -168,14 +128,17 @@ static void print_latency(struct latency *l)
 {
 	struct near_histogram_snapshot s;
 
-	for (unsigned i = 0; i < ENTRIES; i++)
-		l->unmatched += l->open[i].used;
 	if (near_histogram_read(&l->histogram, &s))
 		out_of_memory();
-	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n", l->first, l->last,
-	       l->field ? l->field : "thread", l->unmatched);
+	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n", l->pairs.first,
+	       l->pairs.last, l->pairs.field ? l->pairs.field : "thread",
+	       trace_pairs_unmatched(&l->pairs));
 	print_figures(l, &s);
 	print_bars(&s);
+	if (l->slow_count)
+		puts("\nthe slowest, in ns");
+	for (unsigned i = 0; i < l->slow_count; i++)
+		fputs(l->slowest[i].lines, stdout);
 	near_histogram_snapshot_free(&s);
 }
 
@@ -220,69 +183,41 @@ static void print_counts(const struct trace *t)
 	free(all);
 }
 
-static bool has_field(const struct trace_point *p, const char *field)
+static int begin_latency(struct latency *l, const struct trace *t, const struct trace_wanted *w)
 {
-	for (unsigned i = 0; field && i < p->field_count; i++)
-		if (strcmp(p->fields[i].name, field) == 0)
-			return true;
-	return !field;
-}
+	int code = trace_pairs_init(&l->pairs, t, w->between, w->by);
 
-static int check_name(const struct trace *t, const char *name, const char *field)
-{
-	bool found = false;
-
-	for (unsigned i = 0; i < t->point_count; i++) {
-		if (strcmp(t->points[i]->name, name) != 0)
-			continue;
-		found = true;
-		if (has_field(t->points[i], field))
-			return EXIT_DONE;
-	}
-	return found ? failure("trace", "'%s' has no field '%s'", name, field)
-		     : failure("trace", "there is no tracepoint '%s'", name);
-}
-
-int trace_check_pair(const struct trace *t, const char *pair, const char *field, char **first)
-{
-	size_t n = strcspn(pair, ",");
-	int code;
-
-	if (!n || !pair[n] || !pair[n + 1])
-		return usage_error("trace", "--between takes two names: FIRST,LAST");
-	*first = copy_text(pair);
-	(*first)[n] = 0;
-	code = check_name(t, *first, field);
-	return code ? code : check_name(t, *first + n + 1, field);
-}
-
-static int begin_latency(struct latency *l, const struct trace *t, const char *pair,
-			 const char *field)
-{
-	int code = trace_check_pair(t, pair, field, &l->first);
-
-	if (code)
+	if (code || !l->pairs.open)
 		return code;
-	l->last = l->first + strlen(l->first) + 1;
-	l->field = field;
 	if (near_histogram_init(&l->histogram, NULL))
 		out_of_memory();
-	l->open = allocate_zeros(ENTRIES, sizeof(*l->open));
+	l->slow_most = (unsigned)w->slowest;
+	l->slowest = allocate_zeros(l->slow_most, sizeof(*l->slowest));
 	return EXIT_DONE;
 }
 
-int trace_stat(struct trace *t, const char *pair, const char *key)
+static void end_latency(struct latency *l)
+{
+	if (l->slowest)
+		near_histogram_destroy(&l->histogram);
+	for (unsigned i = 0; i < l->slow_count; i++)
+		free(l->slowest[i].lines);
+	free(l->slowest);
+	free(l->exact);
+	trace_pairs_free(&l->pairs);
+}
+
+int trace_stat(struct trace *t, const struct trace_wanted *w)
 {
 	uint64_t events = 0, first = 0, last = 0;
 	struct latency l = {0};
 	struct trace_event e;
-	int code = pair ? begin_latency(&l, t, pair, key) : EXIT_DONE;
+	int code = begin_latency(&l, t, w);
 
 	while (!code && !trace_must_stop(stdout) && trace_next(t, &e)) {
 		first = events++ ? first : e.ns;
 		last = e.ns;
-		if (l.open)
-			latency_take(&l, &e);
+		latency_take(&l, t, &e);
 	}
 	code = code ? code : child_report_interrupt("trace");
 	if (!code) {
@@ -290,13 +225,9 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 		trace_print_seconds(stdout, last - first);
 		puts(" s");
 		print_counts(t);
-		if (l.open)
+		if (l.slowest)
 			print_latency(&l);
 	}
-	if (l.open)
-		near_histogram_destroy(&l.histogram);
-	free(l.open);
-	free(l.exact);
-	free(l.first);
+	end_latency(&l);
 	return code;
 }

@@ -5,7 +5,7 @@
  * since the one before, the tracepoint's index and whether strings were cut, CPU, thread and
  * payload size, as numbers of 7 bits a byte, the lowest first, and the payload as the ring had it.
  * What is known at the end alone follows as JSON. */
-#include "trace/print.h"
+#include "trace/pairs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static json_t *losses_json(const struct trace *t)
 	return json;
 }
 
-static json_t *describe(const struct trace *t, uint64_t events, const struct trace_page *page)
+static json_t *describe(const struct trace *t, uint64_t events, const struct trace_wanted *page)
 {
 	return json_pack("{s:I, s:b, s:s, s:o, s:o, s:o, s:o, s:o}", "events", (json_int_t)events,
 			 "little", __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "version",
@@ -146,14 +146,14 @@ static json_t *describe(const struct trace *t, uint64_t events, const struct tra
 
 /* ---- the page ---- */
 
-int trace_html(struct trace *t, const struct trace_page *page)
+int trace_html(struct trace *t, const struct trace_wanted *page)
 {
 	struct output o;
 	uint64_t events;
-	char *names = NULL;
-	int code = page->between ? trace_check_pair(t, page->between, page->by, &names) : EXIT_DONE;
+	struct trace_pairs pairs;
+	int code = trace_pairs_init(&pairs, t, page->between, page->by);
 
-	free(names);
+	trace_pairs_free(&pairs);
 	if (code)
 		return code;
 	code = output_open(&o, "trace", page->path);
