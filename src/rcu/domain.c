@@ -108,21 +108,6 @@ void near_rcu_destroy(struct near_rcu *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* First what has run: the rest is not negative. */
-uint64_t near__rcu_pending_calls(const struct near_rcu *d)
-{
-	uint64_t ran = __atomic_load_n(&d->ran, __ATOMIC_ACQUIRE);
-
-	return (uint64_t)near_counter_read(&d->called) - ran;
-}
-
-uint64_t near__rcu_pending_bytes(const struct near_rcu *d)
-{
-	uint64_t ran = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
-
-	return (uint64_t)near_counter_read(&d->called_bytes) - ran;
-}
-
 int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t size)
 {
 	struct near_rcu_stats s = {0};

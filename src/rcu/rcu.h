@@ -245,9 +245,22 @@ enum near__rcu_worker { NEAR__RCU_ABSENT, NEAR__RCU_STARTS, NEAR__RCU_RUNS };
 /* 0; -EAGAIN, -EINVAL: there is no worker, nor can there be one. */
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how);
 bool near__rcu_has_calls(const struct near_rcu *d);
-/* What is called and has not run. */
-uint64_t near__rcu_pending_calls(const struct near_rcu *d);
-uint64_t near__rcu_pending_bytes(const struct near_rcu *d);
+
+/* What is called and has not run. First what has run: the rest is not negative. */
+static inline uint64_t near__rcu_pending_calls(const struct near_rcu *d)
+{
+	uint64_t ran = __atomic_load_n(&d->ran, __ATOMIC_ACQUIRE);
+
+	return (uint64_t)near_counter_read(&d->called) - ran;
+}
+
+static inline uint64_t near__rcu_pending_bytes(const struct near_rcu *d)
+{
+	uint64_t ran = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
+
+	return (uint64_t)near_counter_read(&d->called_bytes) - ran;
+}
+
 /* Whether no callback is pending or runs. Requires that no thread calls. */
 bool near__rcu_is_idle(const struct near_rcu *d);
 /* Runs a batch in this thread if there is no worker. False: there is one, or another thread
