@@ -118,6 +118,15 @@ NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
 NEAR_API bool near__rwlock_try_read_lock_slow(struct near_rwlock *l);
 NEAR_API void near__rwlock_read_unlock_slow(struct near_rwlock *l);
 
+/* Of the word: slots count readers. A hint, which saves a sequence that a closed gate would end:
+ * the gate decides. */
+#define NEAR__RWLOCK_BIASED UINT64_C(1)
+
+NEAR__INLINE bool near__rwlock_is_biased(const struct near_rwlock *l)
+{
+	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) & NEAR__RWLOCK_BIASED;
+}
+
 /* If the thread's first hold names the lock, the thread has checked the lock before, in this
  * process, and NEAR_CONF=lock_check:1 is not set. The address may have been that of another lock
  * then: hence the check of `copies`. */
@@ -125,7 +134,8 @@ NEAR__INLINE bool near__rwlock_read_fast(struct near_rwlock *l)
 {
 	void *copies = l->copies;
 
-	if (near__more.reads.lock != (uintptr_t)l || !copies || !near__add_behind_gate(copies, 1))
+	if (near__more.reads.lock != (uintptr_t)l || !copies || !near__rwlock_is_biased(l) ||
+	    !near__add_behind_gate(copies, 1))
 		return false;
 	near__more.reads.depth++;
 	NEAR__TSAN_ACQUIRE(l);
@@ -163,7 +173,8 @@ NEAR_INLINE void near_rwlock_read_unlock(struct near_rwlock *l)
 
 	NEAR__TSAN_RELEASE(l);
 	if (__builtin_expect(near__more.reads.lock == (uintptr_t)l && near__more.reads.depth &&
-				     copies && near__add_behind_gate(copies, -1),
+				     copies && near__rwlock_is_biased(l) &&
+				     near__add_behind_gate(copies, -1),
 			     1))
 		near__more.reads.depth--;
 	else

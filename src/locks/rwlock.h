@@ -83,7 +83,7 @@
 #include "parking/lot.h"
 #include "percpu/percpu.h"
 
-#define BIASED UINT64_C(1) /* the copies count readers, too */
+#define BIASED NEAR__RWLOCK_BIASED /* the copies count readers, too */
 #define WRITER_WAITING UINT64_C(2)
 #define PARKED UINT64_C(4)
 #define LOST_READERS UINT64_C(8) /* the count has readers of the parent process */

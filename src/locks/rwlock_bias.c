@@ -19,7 +19,7 @@
 
 static bool is_biased(const void *l)
 {
-	return NEAR__LOAD_RELAXED(&((const struct near_rwlock *)l)->word) & BIASED;
+	return near__rwlock_is_biased(l);
 }
 
 bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)

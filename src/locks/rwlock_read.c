@@ -38,11 +38,11 @@ static void stay_away(unsigned otherwise_ns)
 	recent->entries = 0;
 }
 
+/* A thread without a block has never stayed away. */
 static void count_entry(void)
 {
-	struct near__locks_thread none = {0};
-
-	near__locks_thread_or(&none)->recent.entries++;
+	if (NEAR__LIKELY(near__self.block != &near__no_block))
+		near__locks_thread_peek()->recent.entries++;
 }
 
 /* ---- lock ---- */
@@ -163,8 +163,9 @@ read_lock(struct near_rwlock *l, const struct near__timeout *timeout, const void
 
 /* The common case while the lock has no bias: no flag, no writer, no bias to restore (the threshold
  * is 0 where there are no slots), and the thread's first hold names the lock. A lock that was at
- * this address before may have set that hold, hence the check of the forks. */
-static bool enter_unbiased(struct near_rwlock *l)
+ * this address before may have set that hold, hence the check of the forks. *raced: another thread
+ * has changed the word. */
+static inline bool enter_unbiased(struct near_rwlock *l, bool *raced)
 {
 	uint64_t seen = NEAR__LOAD_RELAXED(&l->word),
 		 rebias = __atomic_load_n(&l->rebias_after, __ATOMIC_RELAXED);
@@ -173,24 +174,34 @@ static bool enter_unbiased(struct near_rwlock *l)
 	    seen & (FLAGS | WRITERS) || (rebias && word_reads_of(seen) + 1 >= rebias))
 		return false;
 	/* Acquire: pairs with the release of the writer that left. */
-	if (!NEAR__CAS(&l->word, &seen, seen + READER + (rebias ? WORD_READ : 0),
-		       __ATOMIC_ACQUIRE)) {
-		stay_away(0);
+	*raced = !NEAR__CAS(&l->word, &seen, seen + READER + (rebias ? WORD_READ : 0),
+			    __ATOMIC_ACQUIRE);
+	if (NEAR__UNLIKELY(*raced))
 		return false;
-	}
 	count_entry();
 	near__more.reads.depth++;
 	NEAR__TSAN_ACQUIRE(l);
 	return true;
 }
 
+/* Apart, so that the common case saves no registers. */
+static __attribute__((noinline)) void read_lock_again(struct near_rwlock *l, bool raced,
+						      const void *site)
+{
+	if (raced) {
+		stay_away(0);
+		if (enter_unbiased(l, &raced))
+			return;
+	}
+	read_lock(l, &NEAR__NO_TIMEOUT, site);
+}
+
 void near__rwlock_read_lock_slow(struct near_rwlock *l)
 {
-	/* The second try is for a thread that has stayed away. */
-	for (int i = 0; i < 2; i++)
-		if (enter_unbiased(l))
-			return;
-	read_lock(l, &NEAR__NO_TIMEOUT, NEAR__SITE);
+	bool raced = false;
+
+	if (NEAR__UNLIKELY(!enter_unbiased(l, &raced)))
+		read_lock_again(l, raced, NEAR__SITE);
 }
 
 int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,

@@ -167,8 +167,27 @@ static void check_for_writing(struct near_rwlock *l)
 	near__rwlock_check_writer(l, false);
 }
 
+/* The common case: nobody holds the lock or has a claim, and it has no bias. So this thread does
+ * not hold it, either. */
+static bool write_lock_free(struct near_rwlock *l)
+{
+	uint64_t seen = NEAR__LOAD_RELAXED(&l->word);
+
+	if (seen & ~(WORD_READS_MAX * WORD_READ) || !near__rwlock_is_current(l) ||
+	    near__mutex_fast(&l->writers))
+		return false;
+	/* Acquire: as in near__rwlock_claim. */
+	if (!NEAR__CAS(&l->word, &seen, WRITER, __ATOMIC_ACQUIRE))
+		write_lock(l, &NEAR__NO_TIMEOUT);
+	else
+		NEAR__TSAN_ACQUIRE(l);
+	return true;
+}
+
 void near_rwlock_write_lock(struct near_rwlock *l)
 {
+	if (NEAR__LIKELY(write_lock_free(l)))
+		return;
 	check_for_writing(l);
 	near__mutex_lock_at(&l->writers, NEAR__SITE);
 	write_lock(l, &NEAR__NO_TIMEOUT);
@@ -220,7 +239,7 @@ static void end_writing(struct near_rwlock *l, uint64_t readers, const char *mis
 	if (!near_rwlock_is_mine(l))
 		near__die(misuse);
 	NEAR__TSAN_RELEASE(l);
-	near__mutex_release(&l->writers);
+	near_mutex_unlock(&l->writers);
 	near__rwlock_leave(l, readers);
 }
 

@@ -75,9 +75,9 @@ static uint32_t units_of(uint32_t word)
 
 static bool has_unit(uint32_t word, enum taker as)
 {
-	uint32_t left_alone = word & RESERVED && as == ARRIVING;
-
-	return units_of(word) > left_alone;
+	if (NEAR__LIKELY(!(word & RESERVED)))
+		return word >= UNIT;
+	return units_of(word) > (as == ARRIVING);
 }
 
 /* A reservation ends with the last unit, or with a unit for a designated waker. */
@@ -85,10 +85,12 @@ static uint32_t without_unit(uint32_t word, enum taker as)
 {
 	uint32_t next = word - UNIT;
 
+	if (NEAR__LIKELY(!(word & RESERVED)))
+		return next;
 	return as == DESIGNATED_WAKER || !units_of(next) ? next & ~RESERVED : next;
 }
 
-static bool sem_take(struct near_sem *s, enum taker as)
+static inline __attribute__((always_inline)) bool sem_take(struct near_sem *s, enum taker as)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
@@ -191,10 +193,16 @@ int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *de
 	return wait_slow(s, &timeout);
 }
 
+/* Apart, as is post_slow: a wait or a post that is done at once saves no registers. */
+static __attribute__((noinline)) void wait_without_limit(struct near_sem *s)
+{
+	wait_slow(s, &NEAR__NO_TIMEOUT);
+}
+
 void near_sem_wait(struct near_sem *s)
 {
-	if (!sem_take(s, ARRIVING))
-		wait_slow(s, &NEAR__NO_TIMEOUT);
+	if (NEAR__UNLIKELY(!sem_take(s, ARRIVING)))
+		wait_without_limit(s);
 }
 
 static unsigned taken_count(const struct near__waiter *taken, const void *s)
@@ -296,15 +304,19 @@ static int add_and_designate(struct near_sem *s)
 	return r;
 }
 
+static __attribute__((noinline)) int post_slow(struct near_sem *s)
+{
+	return near__lot_defer(s, sem_settle) ? sem_add(s, 0, 0) : add_and_designate(s);
+}
+
 int near_sem_post(struct near_sem *s)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
 	NEAR__TSAN_RELEASE(s);
 	do {
-		if (seen & SLEEPERS)
-			return near__lot_defer(s, sem_settle) ? sem_add(s, 0, 0)
-							      : add_and_designate(s);
+		if (NEAR__UNLIKELY(seen & SLEEPERS))
+			return post_slow(s);
 		if (units_of(seen) == NEAR_SEM_MAX)
 			return -EOVERFLOW;
 		/* Release: pairs with the acquire in sem_take and take_or_announce. */
