@@ -58,7 +58,7 @@ struct near_histogram_options {
 	 * greatest number. */
 	uint64_t max;
 	double units;         /* of near_histogram_record_double, that make 1.0; default 1 */
-	uint64_t reserved[3]; /* 0 */
+	uint64_t reserved[4]; /* 0 */
 };
 
 struct near__exemplar;

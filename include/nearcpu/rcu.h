@@ -129,7 +129,7 @@ struct near_rcu_options {
 	uint32_t interval_us;      /* between grace periods for calls; 1,000 */
 	uint32_t lazy_interval_us; /* the same for lazy calls; 100,000 */
 	uint64_t flags;            /* NEAR_RCU_NO_THREAD */
-	uint64_t reserved[3];      /* 0 */
+	uint64_t reserved[4];      /* 0 */
 };
 
 /* The domain never starts a thread: callbacks run in near_rcu_work, and in calls that wait for

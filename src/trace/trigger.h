@@ -76,7 +76,7 @@ struct near__trace_bound {
 	struct near__trace_role role[NEAR__TRACE_TRIGGERS];
 	uint64_t what; /* enum near_trace_with; 0: none */
 	struct near_trace_point *variant;
-};
+} __attribute__((aligned(8)));
 _Static_assert(sizeof(struct near__trace_bound) % sizeof(uint64_t) == 0, "it is copied by words");
 
 /* Made by the first trigger or context of the process, and never freed. */
