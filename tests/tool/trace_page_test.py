@@ -72,6 +72,8 @@ class Page(browser.PageCase, TraceCase):
             self.assertRegex(self.browser.text("count"), rf"^{len(events)} events in .* s, "
                              rf"{len(cpus)} CPUs?, {len(threads)} threads")
             self.assertEqual(self.shown()[2], len(events))
+            self.assertRegex(self.browser.text("files"),
+                             r"process 4242, 2023-11-14T22:13:20\.000\+00:00")
             self.check_counts(path)
             losses = [line[2:] for line in self.trace("show", path).splitlines()[1:]
                       if line[0] == "#"]
@@ -195,7 +197,7 @@ class Page(browser.PageCase, TraceCase):
                                        delta=1 / 16)
             wanted = dict(re.findall(r" (\d+) ns +(\d+)  #", stat))
             bars = {}
-            for bucket, n in zip(*self.browser.value("histogram.data.map((d) => [...d])")):
+            for bucket, n in zip(*self.browser.value("[[...histogram.data[0]], histogram.counts]")):
                 low = self.browser.value(f"bucket_low({bucket})")
                 if n:
                     low = str(1 << int(low).bit_length() - 1)
@@ -204,6 +206,34 @@ class Page(browser.PageCase, TraceCase):
         # Of what is shown alone.
         self.browser.value("element('within').click(); set_window(1.5e6, 3.5e6)")
         self.assertTrue(self.browser.text("latency").startswith("count 1 "))
+
+    def test_pairs_are_bars(self):
+        self.page(self.make("t", "basic"), *PAIR, "--by", "job")
+        taken = """(async (first) => {
+            element('first').value = first;
+            change_pair();
+            await new Promise((done) => setTimeout(done, 50));
+            const {left, top, width} = chart.bbox, row = 24 * uPlot.pxRatio;
+            const at = lanes.indexOf('thread 101');
+            const d = chart.ctx.getImageData(left, top + (at + .2) * row, width, 1).data;
+            return d.filter((v, i) => i % 4 === 1 && v - d[i - 1] > 20).length / width;
+        })"""
+        self.browser.value("set_window(9.995e6, 10.015e6)")
+        # A pair of 10 us in a window of 20.
+        self.assertTrue(.4 < self.browser.value(taken + "('app:begin')") < .6)
+        self.assertEqual(self.browser.value(taken + "('')"), 0)
+
+    def test_last_lane(self):
+        """Where lanes are scrolled, the last one can be seen whole."""
+        self.page(self.make("t", "basic"))
+        hidden = self.browser.value("""(() => {
+            lanes.push(...Array(95).fill('lane'));
+            element('rest').style.height = (lanes.length - 5) * ROW + 'px';
+            const box = element('scroll');
+            box.scrollTop = 1e9;
+            return lanes.length * ROW - box.scrollTop - 5 * ROW;
+        })()""")
+        self.assertEqual(hidden, 0)
 
     def test_latencies_by_long_keys(self):
         self.page(self.make("t", "large", 0, 1024), *PAIR, "--by", "key")

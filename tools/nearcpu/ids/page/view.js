@@ -16,10 +16,14 @@ const x_of = (t) => label_width + (t - shown.from) / (shown.to - shown.from) * c
 const time_of = (x) => shown.from + (x - label_width) / chart_width() * (shown.to - shown.from);
 const rows_shown = () => Math.floor((canvas.clientHeight - AXIS) / ROW);
 
-function colour(lane, i, light) {
+/* An id is no judgement: no red beside green. The colour-blind can tell these apart (Okabe and Ito's,
+ * lighter, as text in black is on them). */
+const COLOURS = ['#7fb3d9', '#f2c14e', '#d7a3c0', '#b0a8e0', '#e0a07a', '#9fd8e8', '#c9bb7a'];
+
+function colour(lane, i) {
 	const n = lane.kind === 'thread' ? cid[i] : thread[i];
 
-	return n < 0 ? style('--dim') : `hsl(${n * 137.508 % 360} 65% ${light})`;
+	return n < 0 ? style('--dim') : COLOURS[n % COLOURS.length];
 }
 
 /* Calls visit(k, left, right) for the spans of the window, of those in one pixel for the first. */
@@ -36,13 +40,13 @@ function each_span({ids, latest}, visit) {
 	}
 }
 
-function draw_lane(lane, y, light) {
+function draw_lane(lane, y) {
 	const height = (ROW - 4) / lane.levels;
 
 	each_span(lane, (k, left, right) => {
 		const i = lane.ids[k], top = y + 2 + lane.level[k] * height;
 
-		c.fillStyle = colour(lane, i, light);
+		c.fillStyle = colour(lane, i);
 		c.fillRect(left, top, right - left, height);
 		if (right - left < 60 || height < 10)
 			return;
@@ -68,7 +72,6 @@ function draw_axis() {
 
 function draw_rows() {
 	const at = top_lane(), last = Math.min(lanes.length, at + rows_shown() + 1);
-	const light = style('--light');
 
 	c.save();
 	c.beginPath();
@@ -83,7 +86,7 @@ function draw_rows() {
 			c.fillRect(0, y, canvas.clientWidth, ROW);
 			c.globalAlpha = 1;
 		}
-		draw_lane(lanes[l], y, light);
+		draw_lane(lanes[l], y);
 		c.fillStyle = style('--ink');
 		c.fillText(lanes[l].name, 6, y + ROW / 2, label_width - 10);
 	}

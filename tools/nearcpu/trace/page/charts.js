@@ -91,7 +91,7 @@ function make_charts() {
 		hooks: {draw: [draw_lanes], setSelect: [take_drag], setCursor: [show_tip], ready: [listen]},
 	}, [[extent.from, extent.to], [0, 0]], element('lanes'));
 	element('rest').style.height = (lanes.length - rows) * ROW + 'px';
-	element('scroll').style.maxHeight = rows * ROW + 34 + 'px';
+	element('scroll').style.maxHeight = rows * ROW + 32 + 'px'; /* an axis and two borders */
 }
 
 function resize() {
@@ -123,6 +123,7 @@ function change_pair(by) {
 
 	fill_select('by', ['thread', ...fields.map((f) => `field ${f}`)], by || element('by').value);
 	pairs = first && last ? pairs_of(first, last, element('by').value.slice(6) || null) : null;
+	chart.redraw(false);
 	show_latency();
 }
 
@@ -152,6 +153,10 @@ function show_latency() {
 	show_histogram(d);
 }
 
+/* Counts are shown as their logarithm plus one, so that one event is a bar, and none is not. */
+const powers = (most) => [...Array(Math.floor(Math.log10(most)) + 2).keys()];
+const label_count = (y) => y ? 10 ** (y - 1) : 0;
+
 function show_histogram({buckets}) {
 	const bs = Object.keys(buckets).map(Number), x = [], y = [];
 
@@ -163,18 +168,31 @@ function show_histogram({buckets}) {
 	}
 	if (!bs.length)
 		return;
+	const most = Math.max(...y);
+
 	histogram = new uPlot({width: element('histogram').clientWidth, height: 240,
-		legend: {show: false}, cursor: {show: false}, scales: {x: {time: false}},
+		legend: {show: false}, cursor: {show: false}, scales: {x: {time: false},
+			y: {range: () => [0, Math.log10(most) + 1.1]}},
 		axes: [axis({incrs: [1, 2, 4, 8, 16, 32], space: 70,
 			values: (u, v) => v.map((b) => duration(bucket_low(b), 3))}),
-			axis({size: 70, values: whole_numbers})],
+			axis({size: 70, splits: () => powers(most), values: (u, v) => v.map(label_count)})],
 		series: [{}, steps('--ours')],
-	}, [x, y], element('histogram'));
+	}, [x, y.map((n) => n && Math.log10(n) + 1)], element('histogram'));
+	histogram.counts = y;
 }
 
 /* ---- begin ---- */
 
 const plural = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/* ISO 8601 in local time, with the zone. */
+function iso_date(ms) {
+	const zone = -new Date(ms).getTimezoneOffset(), two = (n) => String(n).padStart(2, '0');
+	const offset = (zone < 0 ? '-' : '+') + two(Math.floor(Math.abs(zone) / 60)) + ':' +
+		two(Math.abs(zone) % 60);
+
+	return new Date(ms + zone * 60000).toISOString().replace('Z', offset);
+}
 
 /* Those with the same name, such as those of several processes, are one. */
 function tracepoints() {
@@ -192,7 +210,7 @@ function describe() {
 	document.title = `${programs}: nearcpu trace`;
 	for (const f of meta.files.slice(0, 10))
 		add(element('files'), 'div', `${f.path}: ${f.program}, process ${f.pid}, ` +
-			new Date(f.begin_ms).toLocaleString());
+			iso_date(f.begin_ms));
 	if (meta.files.length > 10)
 		add(element('files'), 'div', `and ${plural(meta.files.length - 10, 'file')} more`);
 	add(element('files'), 'div', `${plural(count, 'event')} in ${seconds(length)} s, ` +

@@ -18,7 +18,7 @@ for (const p of meta.points) {
 	const file = meta.files[p.file];
 
 	points[p.index] = {...p, pid: file.pid, process: processes.indexOf(file.pid),
-		program: file.program, hue: names.get(p.name) * 137.508 % 360};
+		program: file.program, hue: names.get(p.name)};
 	for (const f of p.fields) {
 		const type = {f: 'Float', i: 'Int', e: 'Int'}[f.kind] || 'Uint';
 

@@ -11,7 +11,21 @@ let overview, chart, histogram;
 /* ---- elements ---- */
 
 const style = (name) => getComputedStyle(document.body).getPropertyValue(name);
-const colour = (p) => `hsl(${p.hue} 70% ${style('--light')})`;
+
+/* Colours that the colour-blind can tell apart too (Okabe and Ito's, without those that are pale on
+ * white), and a shape: 35 combinations. */
+const COLOURS = ['#0072b2', '#e69f00', '#cc79a7', '#009e73', '#d55e00', '#56b4e9', '#9a7d0a'];
+const SHAPES = [[0, 0, 1, 0, 1, 1, 0, 1], [.5, 0, 1, 1, 0, 1], [.5, 0, 1, .5, .5, 1, 0, .5],
+	[0, 0, 1, 0, .5, 1], [0, .3, 1, .3, 1, .7, 0, .7]]; /* corners: x, y, x, y ... */
+const colour = (p) => COLOURS[p.hue % COLOURS.length];
+const shape = (p) => SHAPES[p.hue % SHAPES.length];
+
+function draw_shape(c, corners, x, y, size) {
+	c.beginPath();
+	for (let k = 0; k < corners.length; k += 2)
+		c.lineTo(x + corners[k] * size, y + corners[k + 1] * size);
+	c.fill();
+}
 
 function add(parent, name, text, attributes) {
 	const e = document.createElement(name);
@@ -34,6 +48,8 @@ function add_name(cell, p) {
 	cell.textContent = p.name;
 	cell.prepend(document.createElement('i'));
 	cell.firstChild.style.background = colour(p);
+	cell.firstChild.style.clipPath = `polygon(${shape(p).map((n, k) =>
+		`${100 * n}%${k % 2 && k < shape(p).length - 1 ? ',' : ''}`).join(' ')})`;
 }
 
 /* ---- the lanes ---- */
@@ -58,17 +74,48 @@ function columns({start, ids}, lane, width, visit) {
 	}
 }
 
+/* The chosen pairs, as bars behind the events in the lanes of the threads where they begin. They are
+ * in the order of their ends; one that is within the one before, by the pixel, is left out. */
+function draw_pairs(u) {
+	const c = u.ctx, box = u.bbox, row = ROW * uPlot.pxRatio, drawn = [];
+	const scale = box.width / (shown.to - shown.from), x_of = (t) => (t - shown.from) * scale;
+
+	c.fillStyle = style('--ours');
+	c.globalAlpha = .35;
+	for (let k = 0; pairs && k < pairs.begins.length; k++) {
+		const begin = x_of(time[pairs.begins[k]]), end = x_of(time[pairs.ends[k]]);
+		const lane = thread_lane[thread[pairs.begins[k]]], y = (lane - top_lane) * row;
+
+		if (end < 0 || begin > box.width || y < -row || y > box.height ||
+			(drawn[lane] && begin > drawn[lane][0] - 1 && end < drawn[lane][1] + 1))
+			continue;
+		drawn[lane] = [begin, end];
+		c.fillRect(box.left + begin, box.top + y + row * .15, Math.max(end - begin, 1), row * .3);
+	}
+	c.globalAlpha = 1;
+}
+
+/* A mark on the bars, where there is room for it. */
+function draw_mark(u, marks, lane, i, x, y) {
+	const size = 6 * uPlot.pxRatio;
+
+	if (x - marks[lane] < 1.5 * size)
+		return;
+	marks[lane] = x;
+	draw_shape(u.ctx, shape(point_of(i)), x - size / 2, y, size);
+}
+
 function draw_lanes(u) {
 	const c = u.ctx, box = u.bbox, row = ROW * uPlot.pxRatio, dot = 2 * uPlot.pxRatio;
 	const width = (shown.to - shown.from) * dot / box.width;
 	const last = Math.min(lanes.length, Math.ceil(top_lane + box.height / row));
-	const colours = points.map(colour), bars = [];
+	const colours = points.map(colour), bars = [], marks = [];
 	let most = 1;
 
 	for (let lane = Math.floor(top_lane); lane < last; lane++) {
 		const take = (fill) => (column, n, i) => {
 			most = Math.max(most, n);
-			bars.push([lane, column, n, fill || colours[point[i] >>> 1]]);
+			bars.push([lane, column, n, fill || colours[point[i] >>> 1], fill ? -1 : i]);
 		};
 
 		if (matches)
@@ -82,12 +129,17 @@ function draw_lanes(u) {
 	c.fillStyle = style('--panel');
 	for (let lane = 2 * Math.floor(top_lane / 2); lane < last; lane += 2)
 		c.fillRect(box.left, box.top + (lane - top_lane) * row, box.width, row);
-	for (const [lane, column, n, fill] of bars) {
+	draw_pairs(u);
+	for (const [lane, column, n, fill, i] of bars) {
 		const y = box.top + (lane + 1 - top_lane) * row;
 		const height = (row - dot) * (.3 + .7 * Math.log(n) / Math.max(Math.log(most), 1e-9));
 
 		c.fillStyle = fill;
-		c.fillRect(box.left + column * dot, y, dot, -(most === 1 ? .8 * row : height));
+		const tall = most === 1 ? .8 * row : height;
+
+		c.fillRect(box.left + column * dot, y, dot, -tall);
+		if (i >= 0)
+			draw_mark(u, marks, lane, i, box.left + (column + .5) * dot, y - tall);
 	}
 	if (is_shown(selected)) {
 		c.fillStyle = style('--ink');
