@@ -202,7 +202,8 @@ class Export(TraceCase):
         self.expect(self.failing("--ctf", self.path("no/folder")), 1, "No such file")
         self.expect(self.failing("--ctf", self.path("t")), 1, "Not a directory")
         with open("/dev/full", "w", encoding="ascii") as full:
-            self.expect(self.failing("--csv", "-", stdout=full), 1, "No space")
+            for form in ("--csv", "--perfetto"):
+                self.expect(self.failing(form, "-", stdout=full), 1, "No space")
         self.assertEqual(sorted(os.listdir(self.dir)), ["t", "used"])
         self.assertEqual(os.listdir(self.path("used")), ["metadata"])
 

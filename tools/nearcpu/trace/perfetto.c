@@ -4,7 +4,6 @@
  * first of its thread. Names are interned where they are first used. */
 #include "trace/pairs.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,6 @@ enum {
 
 struct perfetto {
 	FILE *out;
-	int err; /* of writing to it, a negative errno */
 	struct trace *t;
 	struct trace_pairs pairs;
 	const char *flow;
@@ -64,8 +62,10 @@ static void put_packet(struct perfetto *p, struct memory_file *m)
 {
 	proto_put_number(m->file, PACKET_SEQUENCE, 1);
 	proto_put_message(p->out, TRACE_PACKET, m);
-	if (ferror(p->out) && !p->err)
-		p->err = -errno;
+	/* The failed write has emptied the buffer: with this byte the last one fails, too, and has
+	 * the reason. */
+	if (ferror(p->out))
+		putc(0, p->out);
 }
 
 static void put_name(FILE *out, unsigned kind, unsigned id, const char *prefix, const char *name)
@@ -314,7 +314,6 @@ int trace_perfetto(struct trace *t, const struct trace_wanted *w)
 		p.out = o.file;
 		put_begin(&p);
 		put_events(&p);
-		o.err = p.err;
 		code = output_close(&o, child_report_interrupt("trace"));
 	}
 	free(p.first_name);
