@@ -26,6 +26,8 @@ TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 OPTIONAL_MATRIX_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
 # A browser, 400 MB, for the pages of nearcpu trace and ids.
 OPTIONAL_MATRIX_PACKAGES+=(chromium)
+# For Perfetto's messages from PyPI, which read what nearcpu trace exports for it.
+OPTIONAL_MATRIX_PACKAGES+=(python3-venv)
 # Go, 450 MB, for the histories of maps and for programs that call the library.
 OPTIONAL_MATRIX_PACKAGES+=(golang-go)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
