@@ -8,10 +8,11 @@
  * of the next fence: then the slots open again.
  *
  * Cost:      read lock and unlock 1 to 2 ns each, no atomic instruction; while writers come often,
- *            one atomic instruction each. Write lock and unlock: two atomic instructions each. A
- *            write lock that finds the slots open makes one membarrier, and the thread that opens
- *            them again another: they interrupt all CPUs that run this process. That happens at
- *            most once in hundreds of reads: after as many as have cost the time of the two calls.
+ *            one atomic instruction each. A write lock takes two, an unlock one: together what
+ *            those of pthread_rwlock take. A write lock that finds the slots open makes one
+ *            membarrier, and the thread that opens them again another: they interrupt all CPUs that
+ *            run this process. That happens at most once in hundreds of reads: after as many as
+ *            have cost the time of the two calls.
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
  *            without slots: readers use the word.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation

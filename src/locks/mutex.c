@@ -502,6 +502,11 @@ void near__mutex_unlocked(const struct near_mutex *m)
 	near__tuning_after_unlock(m);
 }
 
+__attribute__((noinline)) void near__mutex_unlock(struct near_mutex *m)
+{
+	near_mutex_unlock(m);
+}
+
 void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);

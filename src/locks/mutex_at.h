@@ -16,7 +16,10 @@ int near__mutex_lock_timed_at(struct near_mutex *m, const struct near__timeout *
 
 bool near__mutex_try_lock_at(struct near_mutex *m, const void *site);
 
-/* near_mutex_unlock, without a sequence. */
+/* near_mutex_unlock. One sequence for all that the library calls it from. */
+void near__mutex_unlock(struct near_mutex *m);
+
+/* The same without a sequence. */
 static inline void near__mutex_release(struct near_mutex *m)
 {
 	near__mutex_unlock_slow(m, false);

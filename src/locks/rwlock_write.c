@@ -239,7 +239,7 @@ static void end_writing(struct near_rwlock *l, uint64_t readers, const char *mis
 	if (!near_rwlock_is_mine(l))
 		near__die(misuse);
 	NEAR__TSAN_RELEASE(l);
-	near_mutex_unlock(&l->writers);
+	near__mutex_unlock(&l->writers);
 	near__rwlock_leave(l, readers);
 }
 

@@ -11,6 +11,7 @@
 #include "base/die.h"
 #include "base/heap.h"
 #include "base/valgrind.h"
+#include "locks/mutex_at.h"
 #include "queue/calls.h"
 #include "queue/queue.h"
 
@@ -63,12 +64,6 @@ static void fifo_lock(struct near_fifo *f)
 		near__mutex_lock_slow(&f->lock, seen);
 }
 
-/* One sequence for all calls. */
-static __attribute__((noinline)) void fifo_unlock(struct near_fifo *f)
-{
-	near_mutex_unlock(&f->lock);
-}
-
 /* Called with the lock after k elements were put. Waiters and watches share them:
  * one notified too many finds the fifo empty. */
 static void fifo_notify(struct near_fifo *f, size_t k)
@@ -118,7 +113,7 @@ static inline size_t fifo_move(struct near_fifo *f, enum side side, void *const 
 /* Without the lock, which the other side may take. */
 static void wait_awake(struct near_fifo *f, unsigned waits)
 {
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 	if (waits)
 		syscall(SYS_sched_yield);
 	else
@@ -150,7 +145,7 @@ static inline long fifo_move_all(struct near_fifo *f, enum side side, void *cons
 		else
 			r = near_cond_wait_until(c, &f->lock, w->clock, w->deadline, w->cancel);
 	}
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 	return done ? (long)done : r;
 }
 
@@ -256,7 +251,7 @@ int near_fifo_get_or_arm(struct near_fifo *f, void **element, struct near_watch 
 		r = f->closed ? -EPIPE : -EAGAIN;
 	if (r == -EAGAIN)
 		near__watch_arm(watch, &f->watched);
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 	return r;
 }
 
@@ -268,7 +263,7 @@ void near_fifo_done(struct near_fifo *f, size_t n)
 	f->unfinished -= n;
 	if (!f->unfinished)
 		near_cond_broadcast(&f->all_done);
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 }
 
 int near_fifo_join_until(struct near_fifo *f, int clock, const struct timespec *deadline,
@@ -280,7 +275,7 @@ int near_fifo_join_until(struct near_fifo *f, int clock, const struct timespec *
 	while (f->unfinished && !r)
 		r = near_cond_wait_until(&f->all_done, &f->lock, clock, deadline, cancel);
 	r = f->unfinished ? r : 0;
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 	return r;
 }
 
@@ -296,7 +291,7 @@ void near_fifo_close(struct near_fifo *f)
 	near_cond_broadcast(&f->elements);
 	near_cond_broadcast(&f->room);
 	near__queue_wake(&f->watched, GETTERS, SIZE_MAX);
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 }
 
 size_t near_fifo_count(struct near_fifo *f)
@@ -305,6 +300,6 @@ size_t near_fifo_count(struct near_fifo *f)
 
 	fifo_lock(f);
 	n = f->count;
-	fifo_unlock(f);
+	near__mutex_unlock(&f->lock);
 	return n;
 }
