@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_gauge: a number that is set, and the greatest or the least of many.
  *
- * One word, not a copy per slot. Of several sets only an order tells which was last, and copies
+ * One word, not a copy per slot. Of several sets only an order decides which was last, and copies
  * have none. A greatest number is rarely raised: among n numbers in random order ln n times, after
  * which set_max is a load of a line that nobody writes. What only goes up and down by adds and is
  * changed often belongs into a near_counter.

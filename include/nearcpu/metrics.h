@@ -87,7 +87,7 @@ NEAR_API void near_metrics_remove(struct near_metrics *m, struct near_metric *me
 
 enum near_metrics_format {
 	NEAR_METRICS_PROMETHEUS,
-	NEAR_METRICS_OPENMETRICS, /* for who accepts application/openmetrics-text */
+	NEAR_METRICS_OPENMETRICS, /* as application/openmetrics-text */
 };
 
 /* Values of Content-Type. */
@@ -105,8 +105,8 @@ NEAR_API int near_metrics_write(const struct near_metrics *m, enum near_metrics_
 				near_metrics_take *take, void *argument);
 
 /* A family has an object, its member, for each combination of label values that the program meets,
- * up to a number of them. All others share one member, whose labels are "_other_": nobody who
- * chooses values can fill the memory of a server.
+ * up to a number of them. All others share one member, whose labels are "_other_": clients
+ * cannot fill the memory of a server by the values that they choose.
  *
  * Cost:      get of a member that is there: 33 ns for two short values (AMD Turin), no lock. A
  *            program keeps what it got.

@@ -29,7 +29,7 @@
  * Fallback:  as near_rcu has, for its sections, and near_counter.
  *
  * A sweep finds each key that is there from its begin to its end once; one that is inserted or
- * removed meanwhile may be found or not.
+ * removed concurrently may be found or not.
  *
  * Concurrent with:    find, get, sweep   changes, resize, count   destroy
  *     find, get, sweep       yes                  yes               no

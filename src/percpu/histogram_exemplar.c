@@ -4,9 +4,9 @@
  * A writer makes the version odd by a CAS, stores the words, and makes the version even. A thread
  * that finds another one writing keeps nothing: it may be a handler which interrupted that. A
  * reader takes words between two loads of one even version. Each word is a release and an acquire:
- * who loads a new word then loads the new version, too. The upper half of a version is the number
- * of forks of the writer's process, so that a child does not wait for a thread that it does not
- * have.
+ * a thread that loads a new word then loads the new version, too. The upper half of a version is
+ * the number of forks of the writer's process, so that a child does not wait for a thread that it
+ * does not have.
  */
 #include "percpu/histogram.h"
 

@@ -172,7 +172,7 @@ int near_rcu_map64_resize(struct near_rcu_map64 *m, size_t entries)
 	return bits ? near__rcu_map64_rehash(m, 0, bits) : -EINVAL;
 }
 
-/* The kernel's number: who chooses keys cannot choose ones of one line. */
+/* The kernel's number: a client that chooses keys cannot choose ones of one line. */
 static uint64_t choose_factor(const struct near_rcu_map64 *m)
 {
 	uint64_t factor = 0;

@@ -29,8 +29,8 @@
  *
  * - Two that claim a slot: the CAS. The one that fails finds k there, and goes on to the value, or
  *   another key, and goes on along the path.
- * - Two that change a value, or one and a move: the CAS. Its release pairs with the acquire of who
- *   loads the value.
+ * - Two that change a value, or one and a move: the CAS. Its release pairs with the acquire of the
+ *   thread that loads the value.
  * - A lookup and a claim. Keys are loaded relaxed: they publish nothing. The slot is free, and the
  *   key was in no table then; or the value is loaded, 0 or what was stored.
  * - A lookup and a move. MOVED is stored with release after `next` was and after the copy; it is
