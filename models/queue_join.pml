@@ -14,6 +14,7 @@
  *   SLEEP_BLIND   a joiner sleeps without a sum after its fence
  *   TAILS_FIRST   the tails are loaded before those that are done
  *   TRUST_WAKE    a joiner that is woken does not sum again
+ *   HINT_EARLY    a done looks for elements that are left before it adds
  */
 #define PUTS 2
 #define SLOTS 2
@@ -50,10 +51,13 @@ active [PUTS] proctype putter()
 active [2] proctype worker()
 {
 	byte d, put, me = _pid % SLOTS;
-	bool all;
+	bool all, left;
 
 	do
 	:: atomic { taken < tail[0] + tail[1] -> taken++ };
+#ifdef HINT_EARLY
+		left = taken < tail[0] + tail[1];
+#endif
 		atomic {
 			if
 			:: buffered[me]++
@@ -65,7 +69,13 @@ active [2] proctype worker()
 #endif
 		if
 		:: joiners ->
-			sum();
+#ifndef HINT_EARLY
+			left = taken < tail[0] + tail[1];
+#endif
+			if
+			:: !left -> sum()
+			:: else
+			fi;
 			if
 			:: all ->
 				atomic {

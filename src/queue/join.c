@@ -19,14 +19,16 @@ static bool is_all_done(const struct near_queue *q)
 	return put == done;
 }
 
-/* True: something is left to take, so that this is not the end. It spares the sums. */
+/* True: something is left to take, so that this is not the end; it spares the sums. The thread that
+ * is done with that element sums: it took it before its own fence, so if this thread, after its
+ * fence, does not find it taken, that thread finds what this one has added. */
 static bool has_element(const struct near_queue *q)
 {
 	for (unsigned s = 0; near_percpu_next(q->p, &s); s++) {
 		const struct ring *r = ring_of(q, s);
 		uint64_t head = __atomic_load_n(&r->head, __ATOMIC_ACQUIRE);
 
-		/* Relaxed, as it is a hint: a later done sums. */
+		/* Relaxed: a later tail is another element, which is done later, too. */
 		if (__atomic_load_n(&r->tail, __ATOMIC_RELAXED) > head)
 			return true;
 	}
