@@ -51,6 +51,16 @@ class Program(Case):
         self.expect(result, 0)
         return result.stdout
 
+    def babeltrace(self):
+        """What babeltrace2 prints of the session as CTF."""
+        if not shutil.which("babeltrace2"):
+            self.skipTest("no babeltrace2")
+        folder = os.path.join(self.dir, "ctf")
+        self.trace("export", "--ctf", folder)
+        result = subprocess.run(["babeltrace2", folder], text=True, capture_output=True, check=True)
+        self.assertEqual(result.stderr, "")
+        return result.stdout
+
     def check(self, text, first=None):
         """The events of each thread are in their order; from the first on, if there is one,
         without a gap. Of those that are overwritten another ring may have the older ones."""
@@ -83,13 +93,7 @@ class Program(Case):
         self.assertEqual(last, {"thread=1": 1999, "thread=2": 1999})
         self.assertEqual(count, 2 * (2000 + 32))
         self.assertIn("ended", self.trace("list"))
-        if not shutil.which("babeltrace2"):
-            self.skipTest("no babeltrace2")
-        self.trace("export", "--ctf", os.path.join(self.dir, "ctf"))
-        result = subprocess.run(["babeltrace2", os.path.join(self.dir, "ctf")], text=True,
-                                capture_output=True, check=True)
-        self.assertEqual(result.stderr, "")
-        self.assertEqual(len(result.stdout.splitlines()), count)
+        self.assertEqual(len(self.babeltrace().splitlines()), count)
 
     def test_overwritten(self):
         self.program(OVERWRITE, 50000).communicate()
@@ -326,13 +330,7 @@ class Program(Case):
                             if event["name"] == "test:count"))
         self.assertRegex(self.trace("stat", "--between", "test:text,test:count", "--by",
                                     "trace_id"), "test:count")
-        if not shutil.which("babeltrace2"):
-            self.skipTest("no babeltrace2")
-        self.trace("export", "--ctf", os.path.join(self.dir, "ctf"))
-        result = subprocess.run(["babeltrace2", os.path.join(self.dir, "ctf")], text=True,
-                                capture_output=True, check=True)
-        self.assertEqual(result.stderr, "")
-        found = re.findall(r"test:(?:count|text): .*cgroup = ", result.stdout)
+        found = re.findall(r"test:(?:count|text): .*cgroup = ", self.babeltrace())
         self.assertEqual(len(found), 2 * 30)
 
     def test_record_with_triggers(self):
