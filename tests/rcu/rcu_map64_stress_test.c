@@ -5,6 +5,7 @@
  * threads that insert or remove a key one succeeds. With NEAR_STRESS_SECONDS, again and again. */
 #include <nearcpu/rcu_map64.h>
 
+#include "stress.h"
 #include "team.h"
 
 #define KEYS 3000u /* even ones always stay; 1 is counted up by all */
@@ -172,12 +173,7 @@ static void run_once(void)
 
 static void run(void **state)
 {
-	const char *seconds = getenv("NEAR_STRESS_SECONDS");
-	time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
-
-	do
-		run_once();
-	while (time(NULL) < end);
+	stress_run(run_once);
 }
 
 UNIT_MAIN(run)

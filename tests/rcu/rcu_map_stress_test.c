@@ -4,6 +4,7 @@
  * go back, and none of the changes by replace_if is lost; what is found is not freed. With
  * NEAR_STRESS_SECONDS, again and again. */
 #include "map_items.h"
+#include "stress.h"
 #include "team.h"
 
 #define KEYS 3000u /* even ones always stay */
@@ -210,12 +211,7 @@ static void run_once(void)
 
 static void run(void **state)
 {
-	const char *seconds = getenv("NEAR_STRESS_SECONDS");
-	time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
-
-	do
-		run_once();
-	while (time(NULL) < end);
+	stress_run(run_once);
 }
 
 UNIT_MAIN(run)
