@@ -4,6 +4,7 @@
 #include <nearcpu/refcount.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ struct session {
 
 static struct near_rcu rcu;
 static struct session *current; /* weak */
-static int ended;
+static int ended, started;      /* readers that have used a session */
 
 static void session_free(struct near_rcu_head *head)
 {
@@ -51,11 +52,15 @@ static struct session *session_get(void)
 
 static void *use(void *wrong)
 {
+	int uses = 0;
+
 	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED)) {
 		struct session *s = session_get();
 
 		if (!s)
 			continue;
+		if (!uses++)
+			__atomic_fetch_add(&started, 1, __ATOMIC_RELAXED);
 		*(long *)wrong += !s->in_service;
 		near_refcount_put(&s->users);
 	}
@@ -89,6 +94,8 @@ int main(void)
 			abort();
 		s->in_service = 1;
 		session_replace(s);
+		while (i == 0 && __atomic_load_n(&started, __ATOMIC_RELAXED) < READERS)
+			sched_yield();
 	}
 	session_replace(NULL);
 	__atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
