@@ -176,7 +176,7 @@ static bool write_lock_free(struct near_rwlock *l)
 	if (seen & ~(WORD_READS_MAX * WORD_READ) || !near__rwlock_is_current(l) ||
 	    near__mutex_fast(&l->writers))
 		return false;
-	/* Acquire: as in near__rwlock_claim. */
+	/* Acquire: as in near__rwlock_claim. If a reader was first, this one waits for it. */
 	if (!NEAR__CAS(&l->word, &seen, WRITER, __ATOMIC_ACQUIRE))
 		write_lock(l, &NEAR__NO_TIMEOUT);
 	else

@@ -64,8 +64,8 @@ static void fifo_lock(struct near_fifo *f)
 		near__mutex_lock_slow(&f->lock, seen);
 }
 
-/* Called with the lock after k elements were put. Waiters and watches share them:
- * one notified too many finds the fifo empty. */
+/* Called with the lock after k elements were put. Waiters and watches share them: one notified too
+ * many finds the fifo empty. */
 static void fifo_notify(struct near_fifo *f, size_t k)
 {
 	f->unfinished += k;
