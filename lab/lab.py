@@ -36,8 +36,8 @@ def options(arguments):
     """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="./dev lab", description="Runs the tests in virtual machines: other architectures, "
-        "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab proof, ./dev lab "
-        "stress.",
+        "other kernels, many CPUs, NUMA. Also: ./dev lab cost, ./dev lab models, ./dev lab "
+        "proof, ./dev lab stress.",
         epilog="Kernels and QEMU come from Debian's archive and stay in $NEAR_LAB_CACHE "
         "(~/.cache/nearcpu-lab). That of the machine pages64k is built the first time, in about "
         f"{kernel_build.MINUTES} minutes on two CPUs. Exit status: 0 all green, 1 not, "
@@ -84,7 +84,8 @@ def print_list(tests):
         machines = [machine + " (quick)" * (machine in test.quick) for machine in test.machines]
         print(f"  {test.name:18}{' '.join(test.settings + test.command)}; "
               f"on {', '.join(machines)}")
-    print("\nbesides: ./dev lab models, ./dev lab proof, ./dev lab stress [--minutes N]")
+    print("\nbesides: ./dev lab cost, ./dev lab models, ./dev lab proof, "
+          "./dev lab stress [--minutes N]")
 
 
 class Laboratory:

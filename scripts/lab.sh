@@ -110,6 +110,22 @@ proof() {
 	say "dev: everything is proved"
 }
 
+# Counts what operations do, ours and those of other libraries, which it fetches, and brings
+# docs/scale.md up to date.
+cost() {
+	local others python=/usr/bin/python3 pairs=() cpu
+	[[ -x $python ]] || python=python3 # Debian's has Debian's modules
+	for cpu in x86_64 aarch64 riscv64; do
+		pairs+=("$cpu" "$cpu-linux-gnu-gcc")
+		[[ $(uname -m) != "$cpu" ]] || pairs[-1]=gcc
+	done
+	mkdir -p build/cost
+	others=$(python3 lab/others.py "$@")
+	"$python" tests/emulator/cost_others.py "$others" build/cost "${pairs[@]}"
+	"$python" tests/emulator/cost.py --update docs/scale.md build/cost "${pairs[@]}"
+	say "dev: the tables are in docs/scale.md"
+}
+
 cmd_lab() {
 	local minutes=10
 	case ${1:-} in
@@ -117,6 +133,11 @@ cmd_lab() {
 		(($# == 1)) || bad_usage "lab models takes no '$2'"
 		ensure_packages matrix
 		models/run.sh
+		;;
+	cost)
+		[[ $# -eq 1 || ($# -eq 2 && $2 = --update) ]] || bad_usage "lab cost takes --update"
+		ensure_packages matrix
+		cost "${@:2}"
 		;;
 	proof)
 		(($# == 1)) || bad_usage "lab proof takes no '$2'"

@@ -4,9 +4,17 @@
  * what a call costs: it is subtracted. */
 #define _GNU_SOURCE
 #include <nearcpu/counter.h>
+#include <nearcpu/fifo.h>
 #include <nearcpu/histogram.h>
 #include <nearcpu/lock.h>
+#include <nearcpu/malloc.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/pool.h>
+#include <nearcpu/queue.h>
+#include <nearcpu/rcu.h>
 #include <nearcpu/refcount.h>
+#include <nearcpu/rwlock.h>
+#include <nearcpu/sem.h>
 #include <nearcpu/stack.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,8 +33,11 @@
 #define MINUTE 60000000000u
 #define VALUE 100000
 
+#define SIZE 100 /* of a block */
+
 struct item {
 	struct near_stack_node node;
+	uint64_t key;
 } __attribute__((aligned(LINE)));
 
 /* Each on lines of its own, as objects are that belong to different users. */
@@ -37,6 +48,15 @@ struct objects {
 	struct near_refcount refcount __attribute__((aligned(LINE)));
 	struct near_shared_counters shared __attribute__((aligned(LINE)));
 	struct near_lock lock __attribute__((aligned(LINE)));
+	struct near_mutex own_mutex __attribute__((aligned(LINE)));
+	struct near_rwlock rwlock __attribute__((aligned(LINE)));
+	struct near_sem sem __attribute__((aligned(LINE)));
+	struct near_rcu rcu __attribute__((aligned(LINE)));
+	struct item *current __attribute__((aligned(LINE)));
+	struct near_pool pool __attribute__((aligned(LINE)));
+	struct near_queue queue __attribute__((aligned(LINE)));
+	struct near_fifo fifo __attribute__((aligned(LINE)));
+	void *element;
 	void *percpu __attribute__((aligned(LINE)));
 	uint64_t one __attribute__((aligned(LINE)));
 	pthread_mutex_t mutex __attribute__((aligned(LINE)));
@@ -75,6 +95,13 @@ OP cost_make(struct objects *o)
 	must(near_refcount_init(&o->refcount, NULL));
 	must(counters_open(&o->shared, 8));
 	must(near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &o->percpu));
+	must(near_rcu_init(&o->rcu, NULL));
+	must(near_pool_init(&o->pool, LINE, &(struct near_pool_options){.max_objects = 4096}));
+	must(near_queue_init(&o->queue, 64));
+	must(near_fifo_init(&o->fifo, 64));
+	must(near_rwlock_init(&o->rwlock, NULL));
+	near_sem_init(&o->sem, 1);
+	near_rcu_assign(o->current, &o->items[0]);
 	cost_shared_copies = (uintptr_t)o->shared.region.copies;
 	cost_shared_stride = o->shared.region.stride;
 	cost_block_at = (uintptr_t)&near__self.block;
@@ -91,6 +118,18 @@ OP cost_enter(struct objects *o)
 	near_refcount_get(&o->refcount);
 	near_refcount_put(&o->refcount);
 	near_shared_counters_add(&o->shared, 0, 1);
+	near_rcu_exit(&o->rcu, near_rcu_enter(&o->rcu));
+	near_pool_put(&o->pool, near_pool_get(&o->pool));
+	near_free(o->element = near_malloc(SIZE));
+	free(o->element = malloc(SIZE));
+	near_mutex_lock(&o->own_mutex);
+	near_mutex_unlock(&o->own_mutex);
+	near_rwlock_read_lock(&o->rwlock);
+	near_rwlock_read_unlock(&o->rwlock);
+	must(near_fifo_try_put(&o->fifo, o));
+	must(near_fifo_try_get(&o->fifo, &o->element));
+	must(near_queue_try_put(&o->queue, o));
+	must(near_queue_try_get(&o->queue, &o->element));
 }
 
 OP cost_put_in(struct objects *o, unsigned item)
@@ -130,9 +169,29 @@ COST(percpu_alloc, near_percpu_alloc(sizeof(uint64_t), sizeof(uint64_t), &o->per
 COST(percpu_free, near_percpu_free(o->percpu))
 COST(lock_and_unlock, near_lock_lock(&o->lock); near_lock_unlock(&o->lock))
 
+OP cost_rcu_section(struct objects *o)
+{
+	near_rcu_token token = near_rcu_enter(&o->rcu);
+
+	o->one = near_rcu_dereference(o->current)->key;
+	near_rcu_exit(&o->rcu, token);
+}
+
+COST(near_mutex_pair, near_mutex_lock(&o->own_mutex); near_mutex_unlock(&o->own_mutex))
+COST(read_pair, near_rwlock_read_lock(&o->rwlock); near_rwlock_read_unlock(&o->rwlock))
+COST(write_pair, near_rwlock_write_lock(&o->rwlock); near_rwlock_write_unlock(&o->rwlock))
+COST(sem_pair, near_sem_wait(&o->sem); near_sem_post(&o->sem))
+COST(pool_pair, near_pool_put(&o->pool, near_pool_get(&o->pool)))
+COST(queue_put, near_queue_try_put(&o->queue, o))
+COST(queue_get, near_queue_try_get(&o->queue, &o->element))
+COST(fifo_put, near_fifo_try_put(&o->fifo, o))
+COST(fifo_get, near_fifo_try_get(&o->fifo, &o->element))
+COST(near_malloc_pair, near_free(o->element = near_malloc(SIZE)))
+
 /* What programs do instead. */
 COST(mutex_add, pthread_mutex_lock(&o->mutex); o->locked++; pthread_mutex_unlock(&o->mutex))
 COST(atomic_add, __atomic_fetch_add(&o->one, 1, __ATOMIC_RELAXED))
+COST(malloc_pair, free(o->element = malloc(SIZE)))
 COST(sharded_add, __atomic_fetch_add(&o->shards[sched_getcpu()].value, 1, __ATOMIC_RELAXED))
 
 static void *wait_for_calls(void *unused)

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 
+import cost_others
 import emu_test
 
 SLOTS = (2, 64, 192, 1024)
@@ -54,10 +55,26 @@ OPERATIONS = (
     ("shared region: read", "shared_read"),
     ("percpu: alloc of 8 bytes", "percpu_alloc"),
     ("percpu: free of 8 bytes", "percpu_free"),
-    ("lock and unlock, nobody waits", "lock_and_unlock"),
-    ("comparison: one mutex, no waiter", "mutex_add"),
-    ("comparison: one atomic", "atomic_add"),
-    ("comparison: atomics by sched_getcpu", "sharded_add"),
+    ("rcu: section and dereference", "rcu_section"),
+    ("near_lock: lock and unlock", "lock_and_unlock"),
+    ("mutex: lock and unlock", "near_mutex_pair"),
+    ("rwlock: read lock and unlock", "read_pair"),
+    ("rwlock: write lock and unlock", "write_pair", lambda n: [("write_pair", 0)]),
+    ("rwlock: write lock and unlock, after a reader", "write_pair"),
+    ("sem: wait and post", "sem_pair"),
+    ("pool: get and put", "pool_pair"),
+    ("queue: put", "queue_put"),
+    ("queue: get", "queue_get", lambda n: [("queue_put", 0)]),
+    ("queue: get, empty", "queue_get"),
+    ("fifo: put", "fifo_put"),
+    ("fifo: get", "fifo_get", lambda n: [("fifo_put", 0)]),
+    ("fifo: get, empty", "fifo_get"),
+    ("near_malloc and near_free, 100 bytes", "near_malloc_pair",
+     lambda n: [("near_malloc_pair", 0)]),
+    ("glibc: pthread_mutex lock and unlock, and an addition", "mutex_add"),
+    ("glibc: malloc and free, 100 bytes", "malloc_pair"),
+    ("one atomic addition", "atomic_add"),
+    ("the same of an array, by sched_getcpu", "sharded_add"),
 )
 
 COLUMNS = (("instructions", "instructions"), ("own", "own lines"), ("read", "others' lines read"),
@@ -116,7 +133,7 @@ def versions(pairs):
 
 
 def cell(values):
-    values = [f"{value:,}" for value in values]
+    values = ["-" if value is None else f"{value:,}" for value in values]
     return values[0] if len(set(values)) == 1 else " / ".join(values)
 
 
@@ -128,14 +145,23 @@ def is_constant(measured, label):
     return all(len(set(of_cpu[label])) == 1 for of_cpu in measured)
 
 
-def constant_table(measured):
+def others_rows(cpus):
+    by_cpu = [cost_others.of_cpu(cpu) for cpu in cpus]
+    text = ""
+    for label in by_cpu[0]:
+        of_label = [figures[label] or [None] * len(COLUMNS) for figures in by_cpu]
+        text += row(label, *map(cell, zip(*of_label)))
+    return text
+
+
+def constant_table(measured, cpus):
     text = row("operation", *(head for _, head in COLUMNS))
     text += row("---", *("--:" for _ in COLUMNS))
     for label, *_ in OPERATIONS:
         if is_constant(measured, label):
             text += row(label, *(cell([getattr(m[label][0], name) for m in measured])
                                  for name, _ in COLUMNS))
-    return text
+    return text + others_rows(cpus)
 
 
 def growing_table(measured):
@@ -155,9 +181,10 @@ def growing_table(measured):
 
 def tables(directory, pairs):
     measured = measure_all(directory, pairs)
-    names = " / ".join(cpu for cpu, _ in pairs)
+    cpus = [cpu for cpu, _ in pairs]
+    names = " / ".join(cpus)
     return (versions(pairs) + f"Where the CPUs differ, a cell has {names}.\n\n"
-            "The same with any number of slots in use:\n\n" + constant_table(measured) +
+            "The same with any number of slots in use:\n\n" + constant_table(measured, cpus) +
             "\nDepends on how many slots are in use:\n\n" + growing_table(measured))
 
 

@@ -40,9 +40,9 @@ class Summary:
 
 
 class RoomyMemory(Memory):
-    """For three arenas of a thousand slots. Protections inside a mapping are not modelled: each
+    """For the arenas of a thousand slots. Protections inside a mapping are not modelled: each
     would be a region of the emulator."""
-    SIZE = 7 << 30
+    SIZE = 24 << 30
 
     def reserve(self, start, size, protection):
         Memory.protect(self, start, size, READ | WRITE)
@@ -58,11 +58,20 @@ class RoomyMachine(Machine):
     MEMORY = RoomyMemory
 
 
-def compile_program(compiler, directory):
+def allocators():
+    """The sources of the pool, and of near_malloc."""
+    api = ("own", "slow", "malloc_init", "malloc_fork")  # the rest replaces the C library's
+    found = [*(build.ROOT / "src/pool").glob("*.c"), *(build.ROOT / "src/malloc").glob("*/*.c"),
+             build.ROOT / "src/cache/bin.c"]
+    return [path for path in found if path.parent.name != "api" or path.stem in api]
+
+
+def compile_program(compiler, directory, more=(), **how):
+    """`more`: further arguments, such as sources; `how`: of subprocess.run."""
     output = Path(directory) / "cost"
-    sources = [str(p) for p in sorted(build.core(), key=lambda path: path.name)]
-    subprocess.run([compiler, *build.FLAGS, *build.LINK, *sources, "tests/emulator/cost.c", "-o",
-                    str(output)], cwd=build.ROOT, check=True)
+    sources = [str(p) for p in sorted([*build.core(), *allocators()], key=lambda path: path.name)]
+    subprocess.run([compiler, *build.FLAGS, *build.LINK, *sources, "tests/emulator/cost.c", *more,
+                    "-o", str(output)], cwd=build.ROOT, check=True, **how)
     return str(output)
 
 
