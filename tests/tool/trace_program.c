@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: trace_program FILE MODE EVENTS [wait|child|daemon|grandchild]
+/* usage: trace_program FILE MODE EVENTS [wait|child|daemon|grandchild|lines]
  *
  * FILE is - if a session has begun before. Two threads, and a signal handler of each, trace EVENTS
  * events; then it ends, or waits for a line and goes on until it is killed. With "child" a child of
  * fork does all that, with "daemon" that of daemon(), with "grandchild" a child of a child that has
- * traced, as a server's worker. */
+ * traced, as a server's worker. With "lines" it traces as many events as each line says; "fork": a
+ * child traces one and is killed. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
@@ -75,6 +76,23 @@ static void become(const char *what)
 		exit(wait(NULL) < 0);
 }
 
+static void trace_lines(void)
+{
+	char line[32];
+	uint32_t n = 0;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (*line == 'f' && fork() == 0) {
+			near_trace_test_count(2, 0);
+			raise(SIGKILL);
+		}
+		for (uint32_t end = n + (uint32_t)strtoul(line, NULL, 10); n < end; n++)
+			near_trace_test_count(1, n);
+		puts("traced");
+		fflush(stdout);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct near_trace_options options = {.ring_size = 1 << 20};
@@ -94,11 +112,13 @@ int main(int argc, char **argv)
 	}
 	if (argc > 4)
 		become(argv[4]);
+	if (argc > 4 && strcmp(argv[4], "lines") == 0)
+		trace_lines();
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, trace, (void *)(i + 1));
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	if (argc > 4) {
+	if (argc > 4 && strcmp(argv[4], "lines") != 0) {
 		puts("traced");
 		fflush(stdout);
 		events = UINT32_MAX;

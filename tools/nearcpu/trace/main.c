@@ -95,6 +95,8 @@ static const struct option_row rows[] = {
 	 .help = "--perfetto: events with the same value are joined"},
 	{"utc", NULL, .take = take_clock, .help = "show, --csv: dates in UTC"},
 	{"local", NULL, .take = take_clock, .help = "show, --csv: dates in local time"},
+	{"follow", NULL, .flag = &filter.follow,
+	 .help = "show: also what comes, until the programs end"},
 	{"html", "FILE", .string = &html,
 	 .help = "show, recover: a page for a browser; - is standard\noutput"},
 	{"ctf", "FOLDER", .string = &ctf, .help = "export: Common Trace Format 1.8"},
@@ -109,7 +111,7 @@ static const struct option_table table = {
 	.sub = "trace",
 	.rows = rows,
 	.width = 23,
-	.head = "usage: nearcpu trace show [--html FILE] [OPTION...] FILE...\n"
+	.head = "usage: nearcpu trace show [--follow|--html FILE] [OPTION...] FILE...\n"
 		"       nearcpu trace list FILE|FOLDER...\n"
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
 		"       nearcpu trace export --ctf FOLDER|--chrome|--perfetto|--csv FILE FILE...\n"
@@ -247,6 +249,8 @@ static int check_options(const char *sub)
 					    "or recover");
 	if (html && !recovers && strcmp(sub, "show") != 0)
 		return usage_error("trace", "--html goes with show or recover");
+	if (filter.follow && (html || filter.to != UINT64_MAX || strcmp(sub, "show") != 0))
+		return usage_error("trace", "--follow goes with show, without --html and --to");
 	if (forms + (html != NULL) > 1)
 		return usage_error("trace", "one form at a time");
 	if (exports && !forms)

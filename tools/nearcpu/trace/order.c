@@ -38,12 +38,6 @@ struct connection {
 	double until;
 };
 
-static bool is_there(const struct trace_file *f)
-{
-	return f->session.pid && f->session.pid <= INT_MAX &&
-	       (kill((pid_t)f->session.pid, 0) == 0 || errno == EPERM);
-}
-
 /* When the file was opened. */
 static bool has_thread(const struct trace_file *f)
 {
@@ -55,7 +49,7 @@ static int no_answer(const struct connection *c)
 	if (child_interrupted())
 		return child_report_interrupt("trace");
 	return failure("trace", "'%s': process %" PRIu64 " does not answer%s", c->file->path,
-		       c->file->session.pid, is_there(c->file) ? "" : ": was it killed?");
+		       c->file->session.pid, trace_is_there(c->file) ? "" : ": was it killed?");
 }
 
 /* The lock of an order; the kernel releases it when this process ends. */
@@ -98,7 +92,7 @@ static int open_control(struct connection *c)
 	if (c->map == MAP_FAILED)
 		return failure("trace", "cannot map '%s': %s", f->path, strerror(errno));
 	c->control = (void *)((char *)c->map + (f->control_at - from));
-	c->until = now_seconds() + (is_there(f) ? PATIENCE : LITTLE);
+	c->until = now_seconds() + (trace_is_there(f) ? PATIENCE : LITTLE);
 	return lock(c);
 }
 
@@ -222,10 +216,10 @@ static int leave_order(struct connection *c, const char *order)
 		return failure("trace",
 			       "'%s': process %" PRIu64 " has not come to earlier orders yet",
 			       f->path, f->session.pid);
-	c->until = now_seconds() + (is_there(f) ? NEXT_EVENT : LITTLE);
+	c->until = now_seconds() + (trace_is_there(f) ? NEXT_EVENT : LITTLE);
 	if (wait_until_done(c))
 		return order_report(c, order);
-	if (child_interrupted() || !is_there(f))
+	if (child_interrupted() || !trace_is_there(f))
 		return give_up(c, __atomic_load_n(&c->control->request, __ATOMIC_RELAXED));
 	fprintf(stderr,
 		"nearcpu trace: '%s': process %" PRIu64 " carries it out at its next event\n",
@@ -238,7 +232,7 @@ static int order_one(const struct trace_file *f, const char *order)
 	struct connection c = {.file = f, .fd = -1, .map = MAP_FAILED};
 	int code;
 
-	if (!has_thread(f) && !f->session.ended && is_there(f) &&
+	if (!has_thread(f) && !f->session.ended && trace_is_there(f) &&
 	    strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
 		return trace_copy(f, order + sizeof(snapshot) - 1);
 	code = open_control(&c);

@@ -72,6 +72,7 @@ enum trace_lost {
 	LOST_PAYLOADS,
 	LOST_POINTS_UNREAD,
 	LOST_UNKNOWN,
+	LOST_LATE, /* of a trace that is followed */
 	/* Statements: 0 or not. */
 	LOST_STATEMENTS,
 	LOST_WAS_FULL = LOST_STATEMENTS,
@@ -104,6 +105,7 @@ struct trace_file {
 	unsigned ring_count;
 	bool recovers; /* what follows damage is searched for */
 	bool is_guess; /* by a scan: this may be no list of tracepoints */
+	unsigned left; /* 2: its program may write more; 1: its rings are read for the last time */
 	/* ns = base_ns + (counter - base) * rate / 2^48 */
 	uint64_t base, base_ns, rate;
 	uint64_t measured;    /* ticks of the counter from which the rate follows; 0: not known */
@@ -116,13 +118,14 @@ struct trace_ring {
 	struct trace_file *file;
 	unsigned index;
 	uint64_t at, data_at; /* in the file: its header, its data */
-	uint64_t size, end;   /* end: the position when it was opened */
+	uint64_t size, end;   /* end: the position when it was opened, or last updated */
+	uint64_t seen;        /* of a trace that is followed: `end` of the round before */
 	uint64_t read; /* of a stream: up to where other files have it, or where one begins */
 	uint64_t next; /* position after what the buffer has */
 	bool is_last;  /* the buffer ends where its sub-buffer does */
 	char *buffer;
 	uint32_t begin, limit;  /* of the buffer: the record, the end */
-	const uint64_t *record; /* in the buffer */
+	const uint64_t *record; /* in the buffer; NULL: there is none */
 	uint64_t ns;            /* its time */
 	uint64_t discarded;
 	unsigned last_cpu;
@@ -143,6 +146,7 @@ struct trace_filter {
 	const struct cpu_list *cpus;
 	uint64_t tid;   /* 0: all */
 	uint64_t level; /* at most that */
+	bool follow;
 };
 
 struct trace_held;
@@ -152,11 +156,16 @@ struct trace {
 	unsigned file_count;
 	uint64_t begin; /* of the first session, in ns */
 	const struct trace_filter *filter;
+	char **paths;            /* that it was opened with */
 	char *names, **patterns; /* of the filter; patterns: parts of `names` */
 	unsigned pattern_count;
 	struct trace_ring *rings, **heap;
 	unsigned ring_count, heap_count;
 	struct trace_ring *taken; /* whose record was returned */
+	/* See reader_follow.c. */
+	bool follows;     /* there may be more */
+	unsigned round;   /* how often rings were updated */
+	uint64_t last_ns; /* of the event that was returned last */
 	/* Events behind a payload whose parts are not all read yet. */
 	STAILQ_HEAD(, trace_held) held;
 	struct trace_held *returned;
@@ -205,6 +214,9 @@ void trace_free_points(struct trace_file *f);
 /* False: it was never used, or is no ring. */
 bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index);
 
+/* The same of a ring that may have been opened: loads what its program has written since. */
+bool trace_ring_update(struct trace_ring *r);
+
 /* Records before that position are not returned. */
 void trace_ring_skip(struct trace_ring *r, uint64_t position);
 
@@ -220,11 +232,20 @@ void trace_close(struct trace *t);
 /* The next event, which is valid until the next call; false: there are no more. */
 bool trace_next(struct trace *t, struct trace_event *e);
 
+/* With filter->follow, when there are no more: waits a little; false: the programs have ended, and
+ * all was returned, or adding a file has failed, which sets *code. */
+bool trace_follow(struct trace *t, int *code);
+
+/* Whether the process exists that has made it. */
+bool trace_is_there(const struct trace_file *f);
+
 /* Whether it has what a stream has moved from another one of these files. */
 bool trace_is_moved(const struct trace *t, const struct trace_file *f);
 
 /* What the functions above share. */
 void trace_begin(struct trace *t);
+/* Once t->follows is set: files that were not there, in folders. */
+int trace_add_paths(struct trace *t, bool recover);
 void trace_end_merge(struct trace *t);
 void trace_number(struct trace *t, const struct trace_file *f, struct trace_point *p);
 

@@ -9,6 +9,7 @@
 
 #define MOST_HELD (UINT64_C(16) << 20) /* bytes; then the first payload is given up */
 #define MOST_CHAINS 1000
+#define MOST_ROUNDS 20 /* until a payload is given up in a trace that is followed */
 
 struct part {
 	uint32_t number, size;
@@ -20,6 +21,7 @@ struct trace_held {
 	LIST_ENTRY(trace_held) open;
 	struct trace_event event;
 	uint32_t serial, parts, have; /* 0 parts: the payload is whole */
+	unsigned round;               /* when it came */
 	uint64_t bytes;
 	struct part **got; /* as they came */
 	char *joined;
@@ -50,12 +52,25 @@ static void sift_down(struct trace *t, unsigned i)
 
 void trace_begin(struct trace *t)
 {
+	free(t->heap);
 	t->heap = allocate_zeros(t->ring_count, sizeof(struct trace_ring *));
+	t->heap_count = 0;
 	for (unsigned i = 0; i < t->ring_count; i++)
-		if (trace_ring_next(&t->rings[i]))
+		if (t->rings[i].record || trace_ring_next(&t->rings[i]))
 			t->heap[t->heap_count++] = &t->rings[i];
 	for (unsigned i = t->heap_count / 2; i-- > 0;)
 		sift_down(t, i);
+}
+
+/* Of a trace that is followed: whether a record was there in the round before. Most often it is
+ * the first one. */
+static bool may_take(const struct trace *t)
+{
+	for (unsigned i = 0; i < t->heap_count; i++)
+		if (!t->follows ||
+		    t->heap[i]->next - (t->heap[i]->limit - t->heap[i]->begin) <= t->heap[i]->seen)
+			return true;
+	return false;
 }
 
 /* The ring with the next record; NULL: there is none. The record is valid until the next call. */
@@ -65,7 +80,7 @@ static struct trace_ring *next_ring(struct trace *t)
 		t->heap[0] = t->heap[--t->heap_count];
 	if (t->taken && t->heap_count)
 		sift_down(t, 0);
-	t->taken = t->heap_count ? t->heap[0] : NULL;
+	t->taken = may_take(t) ? t->heap[0] : NULL;
 	return t->taken;
 }
 
@@ -90,6 +105,7 @@ static struct trace_held *hold(struct trace *t, const struct trace_event *e, uin
 	if (size)
 		memcpy(h->data, e->payload, size);
 	h->bytes = sizeof(*h) + size;
+	h->round = t->round;
 	t->held_bytes += h->bytes;
 	STAILQ_INSERT_TAIL(&t->held, h, held);
 	return h;
@@ -204,7 +220,7 @@ static bool must_wait(const struct trace *t)
 	const struct trace_held *h = STAILQ_FIRST(&t->held);
 
 	return h->have != h->parts && !t->all_read && t->held_bytes < MOST_HELD &&
-	       t->open_chains < MOST_CHAINS;
+	       t->open_chains < MOST_CHAINS && t->round - h->round <= MOST_ROUNDS;
 }
 
 /* The first of those that are held; false: it was not complete. */
@@ -256,7 +272,9 @@ static bool next_event(struct trace *t, struct trace_event *e)
 			continue;
 		}
 		r = next_ring(t);
-		t->all_read = !r;
+		t->all_read = !r && !t->follows;
+		if (!r && t->follows)
+			return false;
 		if (!r)
 			continue;
 		event_of(r, e);
@@ -323,6 +341,8 @@ bool trace_next(struct trace *t, struct trace_event *e)
 			make_raw(t, e);
 		if (is_whole(e)) {
 			e->point->count++;
+			e->file->lost[LOST_LATE] += e->ns < t->last_ns;
+			t->last_ns = e->ns;
 			return true;
 		}
 		e->file->lost[LOST_PAYLOADS]++;

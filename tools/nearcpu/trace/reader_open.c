@@ -16,81 +16,7 @@
 #include "region/region.h"
 
 #define MOST_IDS 65536
-
-/* ---- files ---- */
-
-static int add_file(struct trace *t, const char *path, bool recover)
-{
-	int code;
-
-	grow(&t->files, t->file_count, sizeof(*t->files));
-	code = trace_file_open(&t->files[t->file_count], path, recover);
-	t->file_count += code == EXIT_DONE;
-	return code;
-}
-
-/* A folder may contain other files, such as those of other programs in /dev/shm, and files of
- * processes that were killed while they made them. The snapshots of triggers in it have events that
- * the session's file may have, too. *err is set if it cannot be opened. */
-static bool may_be_trace(const char *path, int *err)
-{
-	struct trace_file f = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
-	struct near__region_header h = {.magic = 0};
-	struct region_entry e = {.kind = 0};
-	struct near__trace_session s = {.version = 0};
-	bool found = false;
-
-	if (f.fd < 0) {
-		*err = errno;
-		return false;
-	}
-	trace_read(&f, &h, 0, sizeof(h));
-	for (uint64_t at = REGION_DIRECTORY; h.magic == REGION_MAGIC && !found; at += sizeof(e)) {
-		if (trace_read(&f, &e, at, sizeof(e)) != sizeof(e) || !e.kind)
-			break;
-		found = e.kind == NEAR__TRACE_SESSION_KIND &&
-			strcmp(e.name, NEAR__TRACE_SESSION_NAME) == 0;
-	}
-	if (found)
-		trace_read(&f, &s, h.total - h.common_size + e.offset, sizeof(s));
-	close(f.fd);
-	return s.version && !(s.flags & NEAR__TRACE_IS_SNAPSHOT);
-}
-
-static int compare_names(const struct dirent **a, const struct dirent **b)
-{
-	return strverscmp((*a)->d_name, (*b)->d_name);
-}
-
-static int add_folder(struct trace *t, const char *folder, bool recover)
-{
-	struct dirent **names;
-	int n = scandir(folder, &names, NULL, compare_names), code = EXIT_DONE;
-	unsigned before = t->file_count;
-	bool denied = false;
-
-	if (n < 0)
-		return failure("trace", "cannot read '%s': %s", folder, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		char *path = NULL;
-		int err = 0;
-
-		if (code == EXIT_DONE && names[i]->d_type != DT_DIR &&
-		    asprintf(&path, "%s/%s", folder, names[i]->d_name) > 0 &&
-		    may_be_trace(path, &err))
-			code = add_file(t, path, recover);
-		if (err == EMFILE || err == ENFILE || err == ENOMEM)
-			code = failure("trace", "cannot open '%s': %s", path, strerror(err));
-		denied |= err == EACCES;
-		free(path);
-		free(names[i]);
-	}
-	free(names);
-	if (code == EXIT_DONE && t->file_count == before)
-		code = failure("trace", "'%s': no trace files are in this folder%s", folder,
-			       denied ? "; some of its files may not be read" : "");
-	return code;
-}
+#define MOST_FILES 16384 /* in an array that does not move */
 
 /* ---- filters ---- */
 
@@ -143,15 +69,43 @@ void trace_number(struct trace *t, const struct trace_file *f, struct trace_poin
 	APPEND(t->points, t->point_count, p);
 }
 
-static void number_points(struct trace *t)
+static void number_points(struct trace *t, struct trace_file *f)
 {
-	for (unsigned i = 0; i < t->file_count; i++)
-		for (unsigned id = 0; id < MOST_IDS; id++)
-			if (t->files[i].points[id])
-				trace_number(t, &t->files[i], t->files[i].points[id]);
+	for (unsigned id = 0; id < MOST_IDS; id++)
+		if (f->points[id])
+			trace_number(t, f, f->points[id]);
 }
 
-/* ---- all ---- */
+/* ---- files ---- */
+
+/* Of a trace that is followed also rings that are not used yet. */
+static void add_rings(struct trace *t, struct trace_file *f)
+{
+	t->rings = reallocarray(t->rings, t->ring_count + f->ring_count + 1, sizeof(*t->rings));
+	if (!t->rings)
+		out_of_memory();
+	for (unsigned k = 0; k < f->ring_count; k++)
+		t->ring_count += trace_ring_open(&t->rings[t->ring_count], f, k) ||
+				 t->filter->follow;
+}
+
+static int add_file(struct trace *t, const char *path, bool recover)
+{
+	struct trace_file *f = &t->files[t->file_count];
+	int code;
+
+	if (t->file_count == MOST_FILES)
+		return failure("trace", "more than %d files", MOST_FILES);
+	code = trace_file_open(f, path, recover);
+	t->file_count += code == EXIT_DONE;
+	if (code == EXIT_DONE && t->follows) {
+		f->owner = f;
+		number_points(t, f);
+		add_rings(t, f);
+		f->left = 2;
+	}
+	return code;
+}
 
 static bool is_same_session(const struct trace_file *a, const struct trace_file *b)
 {
@@ -160,6 +114,73 @@ static bool is_same_session(const struct trace_file *a, const struct trace_file 
 	       a->session.begin.monotonic_ns == b->session.begin.monotonic_ns &&
 	       a->session.begin.counter == b->session.begin.counter;
 }
+
+/* A folder may contain other files, such as those of other programs in /dev/shm, and files of
+ * processes that were killed while they made them. The snapshots of triggers in it have events that
+ * the session's file may have, too. *err is set if it cannot be opened. */
+static bool may_be_trace(const struct trace *t, const char *path, int *err)
+{
+	struct trace_file f = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+	struct near__region_header h = {.magic = 0};
+	struct region_entry e = {.kind = 0};
+	const struct near__trace_session *s = &f.session;
+	bool found = false;
+
+	if (f.fd < 0) {
+		*err = errno;
+		return false;
+	}
+	trace_read(&f, &h, 0, sizeof(h));
+	for (uint64_t at = REGION_DIRECTORY; h.magic == REGION_MAGIC && !found; at += sizeof(e)) {
+		if (trace_read(&f, &e, at, sizeof(e)) != sizeof(e) || !e.kind)
+			break;
+		found = e.kind == NEAR__TRACE_SESSION_KIND &&
+			strcmp(e.name, NEAR__TRACE_SESSION_NAME) == 0;
+	}
+	if (found)
+		trace_read(&f, &f.session, h.total - h.common_size + e.offset, sizeof(*s));
+	close(f.fd);
+	for (unsigned i = 0; i < t->file_count && t->follows; i++)
+		found &= !is_same_session(&t->files[i], &f);
+	return found && s->version && !(s->flags & NEAR__TRACE_IS_SNAPSHOT);
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+static int add_folder(struct trace *t, const char *folder, bool recover)
+{
+	struct dirent **names;
+	int n = scandir(folder, &names, NULL, compare_names), code = EXIT_DONE;
+	unsigned before = t->file_count;
+	bool denied = false;
+
+	if (n < 0)
+		return failure("trace", "cannot read '%s': %s", folder, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		char *path = NULL;
+		int err = 0;
+
+		if (code == EXIT_DONE && names[i]->d_type != DT_DIR &&
+		    asprintf(&path, "%s/%s", folder, names[i]->d_name) > 0 &&
+		    may_be_trace(t, path, &err))
+			code = add_file(t, path, recover);
+		if (err == EMFILE || err == ENFILE || err == ENOMEM)
+			code = failure("trace", "cannot open '%s': %s", path, strerror(err));
+		denied |= err == EACCES;
+		free(path);
+		free(names[i]);
+	}
+	free(names);
+	if (code == EXIT_DONE && t->file_count == before && !t->follows)
+		code = failure("trace", "'%s': no trace files are in this folder%s", folder,
+			       denied ? "; some of its files may not be read" : "");
+	return code;
+}
+
+/* ---- all ---- */
 
 /* Tracepoints that the owner has are freed. */
 static void give_points(struct trace_file *from, struct trace_file *to)
@@ -226,13 +247,9 @@ static void share_rates(struct trace *t)
 /* Of streams, or of the other files. */
 static void open_rings_of(struct trace *t, bool streams)
 {
-	for (unsigned i = 0; i < t->file_count; i++) {
-		struct trace_file *f = &t->files[i];
-
-		for (unsigned k = 0; k < f->ring_count; k++)
-			if ((f->session.mode == NEAR__TRACE_STREAM) == streams)
-				t->ring_count += trace_ring_open(&t->rings[t->ring_count], f, k);
-	}
+	for (struct trace_file *f = t->files; f < t->files + t->file_count; f++)
+		if ((f->session.mode == NEAR__TRACE_STREAM) == streams)
+			add_rings(t, f);
 }
 
 static uint64_t moved_by(const struct trace_ring *r)
@@ -254,8 +271,6 @@ static void skip_moved(struct trace *t)
 
 static void open_rings(struct trace *t)
 {
-	uint64_t count = 0;
-
 	t->begin = UINT64_MAX;
 	for (unsigned i = 0; i < t->file_count; i++) {
 		const struct near__trace_session *s = &t->files[i].session;
@@ -263,35 +278,44 @@ static void open_rings(struct trace *t)
 		uint64_t begin = is_own ? 0 : s->begin.monotonic_ns;
 
 		t->begin = begin < t->begin ? begin : t->begin;
-		count += t->files[i].ring_count;
 	}
-	t->rings = allocate_zeros(count, sizeof(*t->rings));
 	open_rings_of(t, true);
 	open_rings_of(t, false);
 	skip_moved(t);
 	trace_begin(t);
 }
 
-int trace_open(struct trace *t, char **paths, const struct trace_filter *filter, bool recover)
+int trace_add_paths(struct trace *t, bool recover)
 {
 	struct stat st;
 	int code = EXIT_DONE;
 
-	*t = (struct trace){.filter = filter};
+	for (char **path = t->paths; *path && code == EXIT_DONE; path++)
+		if (stat(*path, &st) == 0 && S_ISDIR(st.st_mode))
+			code = add_folder(t, *path, recover);
+		else if (!t->follows)
+			code = add_file(t, *path, recover);
+	return code;
+}
+
+int trace_open(struct trace *t, char **paths, const struct trace_filter *filter, bool recover)
+{
+	int code;
+
+	*t = (struct trace){.filter = filter, .paths = paths};
+	t->files = allocate_zeros(MOST_FILES, sizeof(*t->files));
 	STAILQ_INIT(&t->held);
 	split_names(t, filter->names);
 	allow_files(); /* all files of a folder are open at the same time */
-	for (; *paths && code == EXIT_DONE; paths++)
-		if (stat(*paths, &st) == 0 && S_ISDIR(st.st_mode))
-			code = add_folder(t, *paths, recover);
-		else
-			code = add_file(t, *paths, recover);
+	code = trace_add_paths(t, recover);
 	if (code == EXIT_DONE) {
 		find_owners(t);
 		count_once(t);
 		share_rates(t);
-		number_points(t);
+		for (unsigned i = 0; i < t->file_count; i++)
+			number_points(t, &t->files[i]);
 		open_rings(t);
+		t->follows = filter->follow;
 		code = recover ? EXIT_DONE : check_names(t);
 	}
 	if (code)

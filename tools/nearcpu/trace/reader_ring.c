@@ -28,32 +28,42 @@ static bool is_used(const struct trace_file *f, unsigned ring)
 
 bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index)
 {
-	struct near__trace_ring h;
 	uint64_t at = f->ring_at ? f->ring_at[index] : f->rings_at + index * f->session.ring_stride;
-	uint64_t subs;
 
-	*r = (struct trace_ring){.file = f, .index = index, .at = at + HEADER_AT};
+	*r = (struct trace_ring){
+		.file = f, .index = index, .at = at + HEADER_AT, .data_at = at + NEAR__TRACE_PAGE};
+	return trace_ring_update(r);
+}
+
+bool trace_ring_update(struct trace_ring *r)
+{
+	struct trace_file *f = r->file;
+	struct near__trace_ring h;
+	uint64_t subs, first;
+
 	if (trace_read(f, &h, r->at, sizeof(h)) != sizeof(h)) {
-		f->lost[LOST_RINGS] += is_used(f, index);
+		f->lost[LOST_RINGS] += is_used(f, r->index);
 		return false;
 	}
 	if (!h.position && !h.discarded)
 		return false;
-	f->lost[LOST_DISCARDED] += h.discarded;
+	f->lost[LOST_DISCARDED] += h.discarded - r->discarded;
 	r->size = f->ring_at ? h.mask + 1 : f->session.ring_size;
-	r->data_at = at + NEAR__TRACE_PAGE;
 	r->end = h.position & ~UINT64_C(7);
 	r->discarded = h.discarded;
 	subs = r->size / SUB;
-	if (r->end / SUB >= subs) {
-		r->next = (r->end / SUB - subs + 1) * SUB;
-		if (f->session.mode != NEAR__TRACE_STREAM)
-			f->lost[LOST_OVERWRITTEN] += r->next;
+	first = r->end / SUB >= subs ? (r->end / SUB - subs + 1) * SUB : 0;
+	if (first > r->next) {
+		/* Of a stream other files have the older ones. */
+		if (f->left || f->session.mode != NEAR__TRACE_STREAM)
+			f->lost[f->left ? LOST_OVERTAKEN : LOST_OVERWRITTEN] += first - r->next;
+		r->next = first;
 	}
 	r->read = h.read & ~UINT64_C(7);
 	/* The data are read after the position: pairs with the release of the ring's commit. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	r->buffer = allocate_zeros(SUB, 1);
+	if (!r->buffer)
+		r->buffer = allocate_zeros(SUB, 1);
 	return true;
 }
 
@@ -191,6 +201,7 @@ bool trace_ring_next(struct trace_ring *r)
 	for (;;) {
 		uint32_t size;
 
+		r->record = NULL;
 		if (r->begin >= r->limit && !ring_fill(r))
 			return false;
 		size = r->limit - r->begin >= 16 ? record_size(r, r->begin) : 0;

@@ -57,7 +57,7 @@ void trace_print_event(FILE *out, const struct trace *t, const struct trace_even
 {
 	print_time(out, t, e);
 	fprintf(out, " cpu %u", e->cpu);
-	if (t->file_count > 1)
+	if (t->file_count > 1 || t->filter->follow) /* others may join */
 		fprintf(out, " pid %" PRIu64, e->file->session.pid);
 	fprintf(out, " tid %u %s", e->tid, e->point->name);
 	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
@@ -83,14 +83,25 @@ static void print_head(const struct trace_file *f)
 
 int trace_show(struct trace *t)
 {
+	uint64_t known = 0, lost;
+	unsigned heads = 0;
 	struct trace_event e;
+	int code = EXIT_DONE;
 
-	for (unsigned i = 0; i < t->file_count; i++)
-		print_head(&t->files[i]);
-	while (!trace_must_stop(stdout) && trace_next(t, &e))
-		trace_print_event(stdout, t, &e);
+	do {
+		while (heads < t->file_count)
+			print_head(&t->files[heads++]);
+		while (!trace_must_stop(stdout) && trace_next(t, &e))
+			trace_print_event(stdout, t, &e);
+		lost = trace_lost(t, LOST_OVERTAKEN);
+		if (t->follows && lost > known)
+			printf("# %" PRIu64 " bytes were overwritten before they were read\n",
+			       lost - known);
+		known = lost;
+		flush_stdout();
+	} while (!trace_must_stop(stdout) && trace_follow(t, &code));
 	trace_print_losses(stdout, t, "# ", false);
-	return child_report_interrupt("trace");
+	return code ? code : child_report_interrupt("trace");
 }
 
 /* ---- CSV ---- */

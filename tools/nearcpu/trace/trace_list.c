@@ -30,6 +30,7 @@ static const struct {
 	[LOST_POINTS_UNREAD] = {.text = "tracepoints have names or fields that cannot be read",
 				true},
 	[LOST_UNKNOWN] = {.text = "events are of tracepoints that the file does not have", true},
+	[LOST_LATE] = {.text = "events came after later ones: their threads were interrupted"},
 	[LOST_WAS_FULL] = {.text = "the file system was full: rings could not be opened, or grow"},
 	[LOST_WAS_BOUND] = {.text = "the bound of all rings was reached: some could not be opened"},
 	[LOST_SNAPSHOT] = {.text = "a snapshot of a trigger could not be made: near_trace:snapshot "
