@@ -169,7 +169,7 @@ struct fallback {
 	unsigned node;
 };
 
-static struct fallback local_fallback(const struct near_idspace *s)
+static inline struct fallback local_fallback(const struct near_idspace *s)
 {
 	unsigned node = s->rest->ids.nodes == 1 ? 0 : near_node();
 
@@ -366,24 +366,37 @@ static void ids_put(struct near_idspace *s, int id, uint64_t *count)
 	near_lock_unlock(s->rest->lock);
 }
 
-/* `id` may be an error. */
-static int ids_give(struct near_idspace *s, struct near_worker *w, int id, bool is_hit)
+/* `counter`: of the id's block, of how it came. */
+static inline int id_own(struct near_idspace *s, struct near_worker *w, uint64_t id1,
+			 struct near__id *block, uint64_t *counter)
 {
-	struct near__id *block;
-	int err = id < 0 ? id : make_ready(s, (unsigned)id);
-
-	if (err) {
-		if (id >= 0)
-			ids_put(s, id, &s->rest->counts.discards);
-		return err;
-	}
-	block = near__idspace_block(s, (uint64_t)id);
 	NEAR__TSAN_ACQUIRE(block);
 	block->owner = w;
-	w->id1 = (uint32_t)id + 1;
-	if (near__id_count(is_hit ? &block->hits : &block->taken) % NEAR__IDS_TRIM == 0)
+	w->id1 = (uint32_t)id1;
+	if (NEAR__UNLIKELY(near__id_count(counter) % NEAR__IDS_TRIM == 0))
 		return near__idspace_renew(s, w);
-	return id;
+	return (int)id1 - 1;
+}
+
+/* Of a cache: it has memory. */
+static inline int id_own_cached(struct near_idspace *s, struct near_worker *w, uint64_t id1)
+{
+	struct near__id *block = near__idspace_block(s, id1 - 1);
+
+	return id_own(s, w, id1, block, &block->hits);
+}
+
+/* `id` may be an error. */
+static int ids_give(struct near_idspace *s, struct near_worker *w, int id)
+{
+	int err = id < 0 ? id : make_ready(s, (unsigned)id);
+	struct near__id *block = near__idspace_block(s, (uint64_t)id);
+
+	if (!err)
+		return id_own(s, w, (uint64_t)id + 1, block, &block->taken);
+	if (id >= 0)
+		ids_put(s, id, &s->rest->counts.discards);
+	return err;
 }
 
 /* Empties the caches that were not used since the search before, and exchanges the worker's id for
@@ -409,18 +422,17 @@ int near__idspace_renew(struct near_idspace *s, struct near_worker *w)
 	if (!has_lower)
 		return id;
 	w->id1 = 0;
-	return ids_give(s, w, id, false);
+	return ids_give(s, w, id);
 }
 
-static int acquire_fallback(struct near_idspace *s, struct near_worker *w, struct fallback f)
+static inline int acquire_fallback(struct near_idspace *s, struct near_worker *w, struct fallback f)
 {
 	uint64_t id1 = take_cached(f.slot);
 
-	return id1 ? ids_give(s, w, (int)id1 - 1, true)
-		   : ids_give(s, w, take_uncached(s, f.node), false);
+	return id1 ? id_own_cached(s, w, id1) : ids_give(s, w, take_uncached(s, f.node));
 }
 
-int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
+static __attribute__((noinline)) int acquire_again(struct near_idspace *s, struct near_worker *w)
 {
 	uint64_t id1;
 	uint32_t slot;
@@ -429,11 +441,18 @@ int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
 		int result = near__idspace_try_acquire(s->slots, &id1);
 
 		if (result == NEAR_SEQ_COMMITTED)
-			return ids_give(s, w, (int)id1 - 1, true);
+			return id_own_cached(s, w, id1);
 		if (result == NEAR__NO_ID)
-			return ids_give(s, w, take_uncached(s, node_of_slot(s, slot)), false);
+			return ids_give(s, w, take_uncached(s, node_of_slot(s, slot)));
 	}
 	return acquire_fallback(s, w, local_fallback(s));
+}
+
+/* A thread that is dead for good saves few registers. */
+int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
+{
+	return near__self.state > NEAR__THREAD_LIVE ? acquire_fallback(s, w, local_fallback(s))
+						    : acquire_again(s, w);
 }
 
 /* ---- release ---- */
@@ -446,7 +465,7 @@ static void release_fallback(struct near_idspace *s, unsigned id, struct fallbac
 		ids_put(s, (int)id, &s->rest->counts.evictions);
 }
 
-void near__idspace_release_slow(struct near_idspace *s, unsigned id)
+static __attribute__((noinline)) void release_again(struct near_idspace *s, unsigned id)
 {
 	uint64_t node = near__idspace_block(s, id)->node;
 	uint32_t slot;
@@ -464,6 +483,14 @@ void near__idspace_release_slow(struct near_idspace *s, unsigned id)
 		}
 	}
 	release_fallback(s, id, local_fallback(s));
+}
+
+void near__idspace_release_slow(struct near_idspace *s, unsigned id)
+{
+	if (near__self.state > NEAR__THREAD_LIVE)
+		release_fallback(s, id, local_fallback(s));
+	else
+		release_again(s, id);
 }
 
 void near__idspace_misuse(const struct near_idspace *s, const struct near_worker *w,

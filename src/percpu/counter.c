@@ -28,12 +28,25 @@ void near_counter_destroy(struct near_counter *c)
 	c->p = NULL;
 }
 
+/* Relaxed: a counter orders nothing. Sequences never write this copy. */
+static inline void add_to_fallback(int64_t *p, int64_t n)
+{
+	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline)) void add_again(int64_t *p, int64_t n)
+{
+	if (!NEAR__TRY(near__slot_open(p) != NEAR__NO_SLOT, near__counter_try_add(p, n)))
+		add_to_fallback(p, n);
+}
+
+/* A thread that is dead for good saves no registers. */
 void near__counter_add_slow(int64_t *p, int64_t n)
 {
-	if (NEAR__TRY(near__slot_open(p) != NEAR__NO_SLOT, near__counter_try_add(p, n)))
-		return;
-	/* Relaxed: a counter orders nothing. Sequences never write this copy. */
-	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
+	if (near__self.state > NEAR__THREAD_LIVE)
+		add_to_fallback(p, n);
+	else
+		add_again(p, n);
 }
 
 /* Sequences write their slots by plain stores of eight aligned bytes, so a load sees whole values.

@@ -169,17 +169,25 @@ static uint64_t bucket_of(const struct near_histogram *h, uint64_t value)
 			      : near__histogram_bucket(value, h->precision, h->linear);
 }
 
-/* Without an exact sum the sequence failed already, inline. With one: the thread may be preempted,
- * and its process killed, between the two adds; the value is then counted and not in the sum. */
+/* The thread may be preempted, and its process killed, between the two adds; the value is then
+ * counted and not in the sum. */
+static __attribute__((noinline)) void record_with_sum(struct near_histogram *h, uint64_t bucket,
+						      uint64_t value, uint64_t n)
+{
+	word_add(h, bucket, n);
+	word_add(h, h->buckets, value * n);
+}
+
+/* Without an exact sum the sequence failed already, inline. */
 void near__histogram_record_slow(struct near_histogram *h, uint64_t bucket, uint64_t value,
 				 uint64_t n)
 {
 	if (value > h->max)
 		bucket = h->buckets - 1;
-	if (!h->exact_sum || !try_add(h, bucket, n))
-		add_slow(h, bucket, n);
 	if (h->exact_sum)
-		word_add(h, h->buckets, value * n);
+		record_with_sum(h, bucket, value, n);
+	else
+		add_slow(h, bucket, n);
 }
 
 /* value + (value - interval) + ..., n of them, modulo 2^64. */
