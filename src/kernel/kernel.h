@@ -89,11 +89,30 @@ bool near__is_first_version(void);
 bool near__process_init(void);
 
 /* Makes this thread live if it can be. False for good if its registration was taken away. */
-bool near__thread_live(void);
+bool near__thread_live_slow(void);
 
-/* The slot whose index this thread reads now, near_slots() if not live. It may be
- * outdated before the caller uses it. */
-uint32_t near__index_now(void);
+static inline bool near__thread_live(void)
+{
+	const volatile struct near__area *area = near__self.area;
+
+	return (NEAR__LIKELY(near__self.state == NEAR__THREAD_LIVE) &&
+		NEAR__LIKELY((int32_t)area->cpu_id >= 0)) ||
+	       near__thread_live_slow();
+}
+
+/* The slot whose index this thread reads now, as NEAR_INDEX of the architecture computes it;
+ * near_slots() if not live. It may be outdated before the caller uses it. */
+static inline uint32_t near__index_now(void)
+{
+	const volatile struct near__area *area = near__self.area;
+	uint32_t index_mode = near__self.index_mode, cpu = area->cpu_id;
+
+	if (NEAR__UNLIKELY((int32_t)cpu < 0))
+		return near__process.slots;
+	if (index_mode == 1)
+		return cpu;
+	return area->mm_cid + area->node_id * index_mode;
+}
 
 /* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback
  * slots. */

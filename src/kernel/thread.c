@@ -68,7 +68,7 @@ static void start_thread(void)
 	}
 }
 
-bool near__thread_live(void)
+bool near__thread_live_slow(void)
 {
 	if (near__self.state == NEAR__NEW && near__process_init())
 		start_thread();
@@ -79,19 +79,6 @@ bool near__thread_live(void)
 	near__area_refuse(NEAR__AREA_TAKEN);
 	near__enter_dead();
 	return false;
-}
-
-/* What NEAR_INDEX of the architecture computes; near_slots() where that fails. */
-uint32_t near__index_now(void)
-{
-	const volatile struct near__area *area = near__self.area;
-	uint32_t index_mode = near__self.index_mode, cpu = area->cpu_id;
-
-	if ((int32_t)cpu < 0)
-		return near__process.slots;
-	if (index_mode == 1)
-		return cpu;
-	return area->mm_cid + area->node_id * index_mode;
 }
 
 /* Weak: a static program need not have them. */

@@ -113,7 +113,7 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 
 int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg)
 {
-	int result;
+	int result = 0; /* for the compiler: a wait without an end returns when there is one */
 
 	call_or_wait(o, function, arg, &result, &NEAR__NO_TIMEOUT);
 	return result;

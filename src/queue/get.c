@@ -38,7 +38,8 @@ static size_t ring_take_from(const struct near_queue *q, unsigned slot, void **o
 			return 1;
 		k = end - head < n ? end - head : n;
 		/* Relaxed: the CAS fails if a put has overwritten one. */
-		for (size_t i = 0; i < k; i++)
+		out[0] = __atomic_load_n(&r->cells[head & q->mask], __ATOMIC_RELAXED);
+		for (size_t i = 1; i < k; i++)
 			out[i] = __atomic_load_n(&r->cells[(head + i) & q->mask], __ATOMIC_RELAXED);
 		/* Sequentially consistent, as is the next load: pairs with wait_for_room. */
 	} while (!__atomic_compare_exchange_n(&r->head, &head, head + k, false, __ATOMIC_SEQ_CST,

@@ -33,10 +33,9 @@ int near_queue_init(struct near_queue *q, size_t capacity)
 	return 0;
 }
 
-void near__queue_check(const struct near_queue *q)
+void near__queue_refuse(void)
 {
-	if (NEAR__UNLIKELY(!q->p))
-		near__die("near_queue: the queue was destroyed, or never made");
+	near__die("near_queue: the queue was destroyed, or never made");
 }
 
 void near_queue_destroy(struct near_queue *q)

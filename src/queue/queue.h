@@ -123,8 +123,14 @@ static inline bool near__queue_is_open(const struct near_queue *q)
 	return __atomic_load_n(&q->open, __ATOMIC_SEQ_CST) == NEAR__OPEN;
 }
 
+void near__queue_refuse(void) __attribute__((noreturn, cold));
+
 /* Stops the program if the queue was destroyed. */
-void near__queue_check(const struct near_queue *q);
+static inline void near__queue_check(const struct near_queue *q)
+{
+	if (NEAR__UNLIKELY(!q->p))
+		near__queue_refuse();
+}
 
 /* Takes up to n elements; if `out` is NULL, it takes none, and returns 1 if there is one. -EAGAIN:
  * all rings were empty at one moment, *tails is the sum of their tails, the number of puts so far,
