@@ -146,22 +146,20 @@ NEAR__INLINE void near__trace_word(struct near_trace_point *p, uint64_t word)
 }
 
 /* NEAR_TRACEPOINT(provider, event, level, fields...), at file scope: defines
- * near_trace_<provider>_<event>(), whose parameters are the fields, up to 32 of them
+ * near_trace_<provider>_<event>(), whose parameters are the fields, up to 64 of them
  * (trace_fields.h). All names are letters, digits and `_`: others are refused when the tracepoint
  * is compiled, or registered. With NEAR_TRACE_USDT defined before this header is included, it has a
  * USDT probe, too. */
 #define NEAR_TRACEPOINT(...)                                                                       \
 	NEAR__TRACE_CAT(NEAR__TRACE_POINT_, NEAR__TRACE_FORM(__VA_ARGS__))(__VA_ARGS__)
+/* 1: without a level; 2: without fields; 3: with some; 4: with more than 64. */
 /* clang-format off */
-#define NEAR__TRACE_FORM(...)                                                                      \
-	NEAR__TRACE_COUNT_(__VA_ARGS__, near__some, near__some, near__some, near__some,            \
-			   near__some, near__some, near__some, near__some, near__some,             \
-			   near__some, near__some, near__some, near__some, near__some,             \
-			   near__some, near__some, near__some, near__some, near__some,             \
-			   near__some, near__some, near__some, near__some, near__some,             \
-			   near__some, near__some, near__some, near__some, near__some,             \
-			   near__some, near__some, near__some, near__none, near__too_short,        \
-			   near__too_short, 0)
+#define NEAR__TRACE_FORM(...) NEAR__TRACE_SELECT(__VA_ARGS__, \
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, \
+	4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, \
+	4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, \
+	3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, \
+	3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 1, 1, 0)
 /* clang-format on */
 
 /* Names are those of C without `$` and without letters beyond ASCII, which have more bytes than
@@ -206,7 +204,8 @@ NEAR__INLINE void near__trace_word(struct near_trace_point *p, uint64_t word)
 	__builtin_expect(                                                                          \
 		__atomic_load_n(&near__trace_point_##name.enabled, __ATOMIC_RELAXED) != 0, 0)
 
-#define NEAR__TRACE_POINT_near__none(provider, event, level)                                       \
+#define NEAR__TRACE_POINT_4(...) NEAR__TRACE_ASSERT(0, "nearcpu: a tracepoint has up to 64 fields")
+#define NEAR__TRACE_POINT_2(provider, event, level)                                                \
 	static const int32_t near__trace_values_##provider##_##event[] = {0};                      \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level, "")                    \
 	__attribute__((unused)) static inline void near_trace_##provider##_##event(void)           \
@@ -217,7 +216,7 @@ NEAR__INLINE void near__trace_word(struct near_trace_point *p, uint64_t word)
 	}                                                                                          \
 	NEAR__SEMICOLON
 
-#define NEAR__TRACE_POINT_near__some(provider, event, level, ...)                                  \
+#define NEAR__TRACE_POINT_3(provider, event, level, ...)                                           \
 	static const int32_t near__trace_values_##provider##_##event[] = {                         \
 		NEAR__TRACE_EACH(NEAR__TRACE_VALUES, NEAR__TRACE_NOTHING, __VA_ARGS__) 0};         \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level,                        \

@@ -15,7 +15,7 @@
  *     string     const char *name; NULL is shown as (null)
  *     bytes      const void *name, size_t name_size
  *     array_T    const T *name, size_t name_count; T is one of the numeric types but bool
- *     enum       (enum, name, TAG, LABEL, ...): enum TAG name; up to 32 labels, enumerators
+ *     enum       (enum, name, TAG, LABEL, ...): enum TAG name; up to 64 labels, enumerators
  *
  * Macros of the program must not have the names of these types, nor of its fields.
  *
@@ -45,87 +45,97 @@ NEAR__BEGIN_DECLS
 #define NEAR__TRACE_NOTHING()
 #define NEAR__TRACE_COMMA() ,
 #define NEAR__TRACE_SEMICOLON() ";"
-/* The number of arguments, 1 to 35. */
-#define NEAR__TRACE_COUNT(...)                                                                     \
-	NEAR__TRACE_COUNT_(__VA_ARGS__, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22,    \
-			   21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, \
-			   1, 0)
-#define NEAR__TRACE_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16,  \
-			   a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30,   \
-			   a31, a32, a33, a34, a35, n, ...)                                        \
-	n
-
 /* clang-format off */
-/* m (item) for each of up to 32 items, with sep() between them. */
-#define NEAR__TRACE_EACH(m, sep, ...)                                                        \
-	NEAR__TRACE_CAT(NEAR__TRACE_EACH_, NEAR__TRACE_COUNT(__VA_ARGS__))(m, sep, __VA_ARGS__)
-#define NEAR__TRACE_EACH_1(m, s, a) m a
-#define NEAR__TRACE_EACH_2(m, s, a, ...) m a s() NEAR__TRACE_EACH_1(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_3(m, s, a, ...) m a s() NEAR__TRACE_EACH_2(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_4(m, s, a, ...) m a s() NEAR__TRACE_EACH_3(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_5(m, s, a, ...) m a s() NEAR__TRACE_EACH_4(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_6(m, s, a, ...) m a s() NEAR__TRACE_EACH_5(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_7(m, s, a, ...) m a s() NEAR__TRACE_EACH_6(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_8(m, s, a, ...) m a s() NEAR__TRACE_EACH_7(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_9(m, s, a, ...) m a s() NEAR__TRACE_EACH_8(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_10(m, s, a, ...) m a s() NEAR__TRACE_EACH_9(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_11(m, s, a, ...) m a s() NEAR__TRACE_EACH_10(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_12(m, s, a, ...) m a s() NEAR__TRACE_EACH_11(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_13(m, s, a, ...) m a s() NEAR__TRACE_EACH_12(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_14(m, s, a, ...) m a s() NEAR__TRACE_EACH_13(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_15(m, s, a, ...) m a s() NEAR__TRACE_EACH_14(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_16(m, s, a, ...) m a s() NEAR__TRACE_EACH_15(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_17(m, s, a, ...) m a s() NEAR__TRACE_EACH_16(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_18(m, s, a, ...) m a s() NEAR__TRACE_EACH_17(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_19(m, s, a, ...) m a s() NEAR__TRACE_EACH_18(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_20(m, s, a, ...) m a s() NEAR__TRACE_EACH_19(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_21(m, s, a, ...) m a s() NEAR__TRACE_EACH_20(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_22(m, s, a, ...) m a s() NEAR__TRACE_EACH_21(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_23(m, s, a, ...) m a s() NEAR__TRACE_EACH_22(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_24(m, s, a, ...) m a s() NEAR__TRACE_EACH_23(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_25(m, s, a, ...) m a s() NEAR__TRACE_EACH_24(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_26(m, s, a, ...) m a s() NEAR__TRACE_EACH_25(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_27(m, s, a, ...) m a s() NEAR__TRACE_EACH_26(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_28(m, s, a, ...) m a s() NEAR__TRACE_EACH_27(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_29(m, s, a, ...) m a s() NEAR__TRACE_EACH_28(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_30(m, s, a, ...) m a s() NEAR__TRACE_EACH_29(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_31(m, s, a, ...) m a s() NEAR__TRACE_EACH_30(m, s, __VA_ARGS__)
-#define NEAR__TRACE_EACH_32(m, s, a, ...) m a s() NEAR__TRACE_EACH_31(m, s, __VA_ARGS__)
-/* m(label): the same, within the other, for each of up to 32 items, with sep() between them. */
-#define NEAR__TRACE_LABELS(m, sep, ...)                                                        \
-	NEAR__TRACE_CAT(NEAR__TRACE_LABELS_, NEAR__TRACE_COUNT(__VA_ARGS__))(m, sep, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_1(m, s, a) m(a)
-#define NEAR__TRACE_LABELS_2(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_1(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_3(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_2(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_4(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_3(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_5(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_4(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_6(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_5(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_7(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_6(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_8(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_7(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_9(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_8(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_10(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_9(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_11(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_10(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_12(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_11(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_13(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_12(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_14(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_13(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_15(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_14(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_16(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_15(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_17(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_16(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_18(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_17(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_19(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_18(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_20(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_19(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_21(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_20(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_22(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_21(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_23(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_22(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_24(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_23(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_25(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_24(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_26(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_25(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_27(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_26(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_28(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_27(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_29(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_28(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_30(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_29(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_31(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_30(m, s, __VA_ARGS__)
-#define NEAR__TRACE_LABELS_32(m, s, a, ...) m(a) s() NEAR__TRACE_LABELS_31(m, s, __VA_ARGS__)
+/* The 131st of its arguments: behind some arguments and a list, it counts them. */
+#define NEAR__TRACE_SELECT(...) NEAR__TRACE_SELECT_(__VA_ARGS__)
+#define NEAR__TRACE_SELECT_( \
+	a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, \
+	a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, \
+	a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, \
+	a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, a65, a66, a67, a68, a69, a70, \
+	a71, a72, a73, a74, a75, a76, a77, a78, a79, a80, a81, a82, a83, a84, a85, a86, a87, \
+	a88, a89, a90, a91, a92, a93, a94, a95, a96, a97, a98, a99, a100, a101, a102, a103, \
+	a104, a105, a106, a107, a108, a109, a110, a111, a112, a113, a114, a115, a116, a117, \
+	a118, a119, a120, a121, a122, a123, a124, a125, a126, a127, a128, a129, a130, n, ...) n
+/* How many there are, 1 to 64, as (blocks of eight, a rest of 1 to 8). */
+#define NEAR__TRACE_COUNT(...) NEAR__TRACE_COUNT_(__VA_ARGS__, \
+	(7, 8), (7, 7), (7, 6), (7, 5), (7, 4), (7, 3), (7, 2), (7, 1), (6, 8), (6, 7), (6, 6), \
+	(6, 5), (6, 4), (6, 3), (6, 2), (6, 1), (5, 8), (5, 7), (5, 6), (5, 5), (5, 4), (5, 3), \
+	(5, 2), (5, 1), (4, 8), (4, 7), (4, 6), (4, 5), (4, 4), (4, 3), (4, 2), (4, 1), (3, 8), \
+	(3, 7), (3, 6), (3, 5), (3, 4), (3, 3), (3, 2), (3, 1), (2, 8), (2, 7), (2, 6), (2, 5), \
+	(2, 4), (2, 3), (2, 2), (2, 1), (1, 8), (1, 7), (1, 6), (1, 5), (1, 4), (1, 3), (1, 2), \
+	(1, 1), (0, 8), (0, 7), (0, 6), (0, 5), (0, 4), (0, 3), (0, 2), (0, 1), 0)
+#define NEAR__TRACE_COUNT_( \
+	a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, \
+	a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, \
+	a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, \
+	a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, n, ...) n
+#define NEAR__TRACE_PAIR(blocks, rest) blocks, rest
+
+/* m (item) for each of up to 64 items, with sep() between them: eight at a time. A list that loses
+ * one item at a time is scanned once for each, which takes compilers longer. */
+#define NEAR__TRACE_EACH(m, sep, ...) \
+	NEAR__TRACE_E_(NEAR__TRACE_COUNT(__VA_ARGS__), m, sep, __VA_ARGS__)
+#define NEAR__TRACE_E_(pair, ...) NEAR__TRACE_E__(NEAR__TRACE_PAIR pair, __VA_ARGS__)
+#define NEAR__TRACE_E__(...) NEAR__TRACE_E___(__VA_ARGS__)
+#define NEAR__TRACE_E___(blocks, ...) NEAR__TRACE_EB##blocks(__VA_ARGS__)
+#define NEAR__TRACE_E1(m, s, a) m a
+#define NEAR__TRACE_E2(m, s, a, b) m a s() m b
+#define NEAR__TRACE_E3(m, s, a, b, c) m a s() m b s() m c
+#define NEAR__TRACE_E4(m, s, a, b, c, d) m a s() m b s() m c s() m d
+#define NEAR__TRACE_E5(m, s, a, b, c, d, e) m a s() m b s() m c s() m d s() m e
+#define NEAR__TRACE_E6(m, s, a, b, c, d, e, f) m a s() m b s() m c s() m d s() m e s() m f
+#define NEAR__TRACE_E7(m, s, a, b, c, d, e, f, g) \
+	m a s() m b s() m c s() m d s() m e s() m f s() m g
+#define NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) \
+	m a s() m b s() m c s() m d s() m e s() m f s() m g s() m h
+#define NEAR__TRACE_EB0(r, m, s, ...) NEAR__TRACE_E##r(m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB1(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB0(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB2(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB1(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB3(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB2(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB4(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB3(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB5(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB4(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB6(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB5(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_EB7(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_E8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_EB6(r, m, s, __VA_ARGS__)
+
+/* m(label): the same, within the other. */
+#define NEAR__TRACE_LABELS(m, sep, ...) \
+	NEAR__TRACE_L_(NEAR__TRACE_COUNT(__VA_ARGS__), m, sep, __VA_ARGS__)
+#define NEAR__TRACE_L_(pair, ...) NEAR__TRACE_L__(NEAR__TRACE_PAIR pair, __VA_ARGS__)
+#define NEAR__TRACE_L__(...) NEAR__TRACE_L___(__VA_ARGS__)
+#define NEAR__TRACE_L___(blocks, ...) NEAR__TRACE_LB##blocks(__VA_ARGS__)
+#define NEAR__TRACE_L1(m, s, a) m(a)
+#define NEAR__TRACE_L2(m, s, a, b) m(a) s() m(b)
+#define NEAR__TRACE_L3(m, s, a, b, c) m(a) s() m(b) s() m(c)
+#define NEAR__TRACE_L4(m, s, a, b, c, d) m(a) s() m(b) s() m(c) s() m(d)
+#define NEAR__TRACE_L5(m, s, a, b, c, d, e) m(a) s() m(b) s() m(c) s() m(d) s() m(e)
+#define NEAR__TRACE_L6(m, s, a, b, c, d, e, f) m(a) s() m(b) s() m(c) s() m(d) s() m(e) s() m(f)
+#define NEAR__TRACE_L7(m, s, a, b, c, d, e, f, g) \
+	m(a) s() m(b) s() m(c) s() m(d) s() m(e) s() m(f) s() m(g)
+#define NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) \
+	m(a) s() m(b) s() m(c) s() m(d) s() m(e) s() m(f) s() m(g) s() m(h)
+#define NEAR__TRACE_LB0(r, m, s, ...) NEAR__TRACE_L##r(m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB1(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB0(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB2(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB1(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB3(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB2(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB4(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB3(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB5(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB4(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB6(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB5(r, m, s, __VA_ARGS__)
+#define NEAR__TRACE_LB7(r, m, s, a, b, c, d, e, f, g, h, ...) \
+	NEAR__TRACE_L8(m, s, a, b, c, d, e, f, g, h) s() NEAR__TRACE_LB6(r, m, s, __VA_ARGS__)
 /* clang-format on */
 
 /* ---- types ---- */
@@ -329,7 +339,7 @@ struct near__trace_piece {
 #define NEAR__TRACE_PROBE(...) NEAR__TRACE_PROBE_(NEAR__TRACE_ARGUMENTS(__VA_ARGS__), __VA_ARGS__)
 #define NEAR__TRACE_PROBE_(n, ...) NEAR__TRACE_PROBE_N(n, __VA_ARGS__)
 #define NEAR__TRACE_PROBE_N(n, ...) NEAR__TRACE_CAT(NEAR__TRACE_PROBE_, n)(__VA_ARGS__)
-#define NEAR__TRACE_PROBE_near__many(p, e, a, b, c, d, f, g, h, i, j, k, l, m, ...)                \
+#define NEAR__TRACE_PROBE_13(p, e, a, b, c, d, f, g, h, i, j, k, l, m, ...)                        \
 	STAP_PROBE12(p, e, a, b, c, d, f, g, h, i, j, k, l, m)
 #define NEAR__TRACE_PROBE_0(p, e) STAP_PROBE(p, e)
 #define NEAR__TRACE_PROBE_1 STAP_PROBE1
@@ -344,22 +354,15 @@ struct near__trace_piece {
 #define NEAR__TRACE_PROBE_10 STAP_PROBE10
 #define NEAR__TRACE_PROBE_11 STAP_PROBE11
 #define NEAR__TRACE_PROBE_12 STAP_PROBE12
-/* Without provider and event: 0 to 12, or near__many, up to 64. */
 /* clang-format off */
-#define NEAR__TRACE_ARGUMENTS(...) NEAR__TRACE_ARGUMENTS_(__VA_ARGS__, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
-	near__many, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
-#define NEAR__TRACE_ARGUMENTS_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, \
-	a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
-	a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, \
-	a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, \
-	a64, a65, a66, n, ...) n
+/* Without provider and event: 0 to 12, or 13 for more of them, up to 128. */
+#define NEAR__TRACE_ARGUMENTS(...) NEAR__TRACE_SELECT(__VA_ARGS__, \
+	13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, \
+	13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, \
+	13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, \
+	13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, \
+	13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, \
+	13, 13, 13, 13, 13, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0)
 /* clang-format on */
 #else
 #define NEAR__TRACE_PROBE(...) (void)0

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define ROOM ((size_t)64 << 10)
-#define MOST_FIELDS 32
+#define MOST_FIELDS 64
 #define MOST_MORE 6
 
 /* Of enum near_trace_with, from bit 0 on. */

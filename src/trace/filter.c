@@ -17,8 +17,8 @@ enum { BELOW = 1, EQUAL = 2, ABOVE = 4, NO_NUMBER = 8 };
 #define SIZE_OF(code) ((code)&15) /* bytes of the field, 1 to 8 */
 #define KIND_OF(code) ((code) >> 4 & 3)
 #define TEST_OF(code) ((code) >> 6 & 15)
-#define FIELD_OF(code) ((code) >> 10 & 31)
-#define OFFSET_OF(code) ((code) >> 15 & 255) /* in a payload without lengths */
+#define FIELD_OF(code) ((code) >> 10 & 63)
+#define OFFSET_OF(code) ((code) >> 16 & 255) /* in a payload without lengths */
 
 /* ---- texts ---- */
 
@@ -154,7 +154,7 @@ static const char *field_find(const struct near_trace_point *p, const char *name
 			own--;
 		if ((size_t)(*end - own) == length && memcmp(own, name, length) == 0) {
 			*code = is_number ? size | (uint32_t)kind << 4 | field << 10 |
-						    (offset & 255) << 15
+						    (offset & 255) << 16
 					  : 0;
 			return at;
 		}

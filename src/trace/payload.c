@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define MOST_PIECES 38 /* with those of a context */
+#define MOST_PIECES 70 /* with those of a context */
 #define RECORD ((size_t)256)
 #define PART (RECORD - sizeof(uint64_t)) /* of a chain; its first word says which it is */
 #define MOST_PARTS 65535

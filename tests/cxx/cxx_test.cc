@@ -340,6 +340,13 @@ NEAR_TRACEPOINT(cxx, words, NEAR_TRACE_INFO, (u64, a), (f64, b), (ptr, c), (f32,
 NEAR_TRACEPOINT(cxx, text, NEAR_TRACE_INFO | NEAR_TRACE_CUT, (string, a), (bytes, b),
 		(array_i64, c), (enum, d, color, RED, BLUE));
 
+#define EIGHT(n)                                                                                   \
+	(u8, n##0), (i64, n##1), (string, n##2), (f64, n##3), (ptr, n##4), (bytes, n##5),          \
+		(enum, n##6, color, RED, BLUE), (array_i64, n##7)
+#define VALUES 1, -2, "text", 2.5, nullptr, "x", 1, BLUE, numbers, 2
+NEAR_TRACEPOINT(cxx, most, NEAR_TRACE_INFO, EIGHT(a), EIGHT(b), EIGHT(c), EIGHT(d), EIGHT(e),
+		EIGHT(f), EIGHT(g), EIGHT(h));
+
 TEST(Cxx, Trace)
 {
 	const std::string folder = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
@@ -356,9 +363,10 @@ TEST(Cxx, Trace)
 		near_trace_cxx_small(1, -2, true, RED);
 		near_trace_cxx_words(1, 2.5, &file, 3.5f);
 		near_trace_cxx_text(file.c_str(), nullptr, 0, numbers, 2, BLUE);
+		near_trace_cxx_most(VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES);
 	});
 	EXPECT_EQ(near_trace_stats(&stats, sizeof(stats)), 0);
-	EXPECT_EQ(stats.enabled, 4u);
+	EXPECT_EQ(stats.enabled, 5u);
 	EXPECT_GE(stats.rings, 1u);
 	EXPECT_EQ(near_trace_stop(), 0);
 	EXPECT_EQ(unlink(file.c_str()), 0);

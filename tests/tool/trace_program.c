@@ -20,6 +20,13 @@ NEAR_TRACEPOINT(test, count, NEAR_TRACE_INFO, (u32, thread), (u32, n));
 NEAR_TRACEPOINT(test, text, NEAR_TRACE_WARNING, (u32, thread), (u32, n), (string, text));
 NEAR_TRACEPOINT(test, handler, NEAR_TRACE_DEBUG, (u32, thread));
 
+#define EIGHT(n)                                                                                   \
+	(u8, n##0), (i64, n##1), (string, n##2), (f64, n##3), (u16, n##4), (bytes, n##5),          \
+		(x32, n##6), (array_u8, n##7)
+#define VALUES(n) n, -n, "text", .5, n, "x", 1, n, (const uint8_t[]){n, n + 1}, 2
+NEAR_TRACEPOINT(test, most, NEAR_TRACE_INFO, EIGHT(a), EIGHT(b), EIGHT(c), EIGHT(d), EIGHT(e),
+		EIGHT(f), EIGHT(g), EIGHT(h));
+
 NEAR_TRACEPOINT(test, early, NEAR_TRACE_INFO, (u32, n));
 
 /* One before the tracepoints are registered, one before most constructors run. */
@@ -114,6 +121,9 @@ int main(int argc, char **argv)
 		become(argv[4]);
 	if (argc > 4 && strcmp(argv[4], "lines") == 0)
 		trace_lines();
+	if (getenv("TRACE_MOST"))
+		near_trace_test_most(VALUES(1), VALUES(2), VALUES(3), VALUES(4), VALUES(5),
+				     VALUES(6), VALUES(7), VALUES(8));
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, trace, (void *)(i + 1));
 	for (int i = 0; i < 2; i++)

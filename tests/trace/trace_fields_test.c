@@ -2,6 +2,8 @@
 /* near_trace: the fields of tracepoints, as they are in the file: types, strings, chains, cuts. */
 #include "traces.h"
 
+#include <sys/prctl.h>
+
 /* Words that a program may have made macros. */
 #define NUMBER 1
 #define REAL 2
@@ -37,6 +39,18 @@ NEAR_TRACEPOINT(f, full, NEAR_TRACE_INFO, (u64, a1), (u64, a2), (u64, a3), (u64,
 NEAR_TRACEPOINT(f, text, NEAR_TRACE_INFO, (u32, n), (string, s), (i8, last));
 NEAR_TRACEPOINT(f, cut, NEAR_TRACE_INFO | NEAR_TRACE_CUT, (string, s), (array_u32, a), (i8, last));
 NEAR_TRACEPOINT(f, arrays, NEAR_TRACE_INFO, (array_u16, a), (bytes, b), (array_f64, c));
+
+/* 64 fields of each form: two words, pieces without a length, and with some. */
+#define EIGHT(type, n)                                                                             \
+	(type, n##0), (type, n##1), (type, n##2), (type, n##3), (type, n##4), (type, n##5),        \
+		(type, n##6), (type, n##7)
+#define NUMBERS(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
+NEAR_TRACEPOINT(f, most_words, NEAR_TRACE_INFO, EIGHT(u8, a), EIGHT(u8, b), EIGHT(u8, c),
+		EIGHT(u8, d), EIGHT(u32, e), EIGHT(u8, g), EIGHT(u8, h), EIGHT(i16, i));
+NEAR_TRACEPOINT(f, most_bytes, NEAR_TRACE_INFO, EIGHT(u64, a), EIGHT(u64, b), EIGHT(u64, c),
+		EIGHT(u64, d), EIGHT(u64, e), EIGHT(u64, g), EIGHT(u64, h), EIGHT(u64, i));
+NEAR_TRACEPOINT(f, most_texts, NEAR_TRACE_INFO, EIGHT(string, a), EIGHT(u8, b), EIGHT(u8, c),
+		EIGHT(u8, d), EIGHT(u8, e), EIGHT(u8, g), EIGHT(u8, h), EIGHT(bytes, i));
 
 /* ---- what one event becomes ---- */
 
@@ -174,6 +188,57 @@ static void many_fields_are_packed(void **state)
 		NEXT(uint64_t, i);
 }
 
+static void events_have_up_to_64_fields(void **state)
+{
+	EVENT(near_trace_f_most_words(NUMBERS(0), NUMBERS(8), NUMBERS(16), NUMBERS(24), NUMBERS(32),
+				      NUMBERS(40), NUMBERS(48), NUMBERS(56)));
+	assert_int_equal(got.records, 1);
+	for (unsigned i = 0; i < 64; i++)
+		if (i / 8 == 4) {
+			NEXT(uint32_t, i);
+		} else if (i / 8 == 7) {
+			NEXT(int16_t, i);
+		} else {
+			NEXT(uint8_t, i);
+		}
+	EVENT(near_trace_f_most_bytes(NUMBERS(0), NUMBERS(8), NUMBERS(16), NUMBERS(24), NUMBERS(32),
+				      NUMBERS(40), NUMBERS(48), NUMBERS(56)));
+	assert_int_equal(got.records, 3);
+	for (uint64_t i = 0; i < 64; i++)
+		NEXT(uint64_t, i);
+}
+
+#define TEXTS "a", "b", "c", "d", "e", "f", "g", "h"
+#define BYTES_OF(s) s, 1, s, 1, s, 1, s, 1, s, 1, s, 1, s, 1, s, 1
+
+/* With a condition on a late one, and further ones by a context. */
+static void pieces_are_up_to_64_and_context(void **state)
+{
+	char name[17] = "";
+
+	start(state);
+	near_trace_context("f:most_texts",
+			   NEAR_TRACE_WITH_IDS | NEAR_TRACE_WITH_THREAD | NEAR_TRACE_WITH_PROCESS);
+	near_trace_enable_if("f:most_texts", NEAR_TRACE_INFO, "h7==55");
+	for (uint8_t i = 54; i < 57; i++)
+		near_trace_f_most_texts(TEXTS, NUMBERS(8), NUMBERS(16), NUMBERS(24), NUMBERS(32),
+					NUMBERS(40), 48, 49, 50, 51, 52, 53, 54, i, BYTES_OF("x"));
+	at = stop()->payload;
+	assert_int_equal(got.records, 1);
+	for (unsigned i = 0; i < 64; i++)
+		if (i < 8 || i > 55) {
+			NEXT(uint16_t, 1);
+			NEXT(char, i < 8 ? 'a' + i : 'x');
+		} else {
+			NEXT(uint8_t, i);
+		}
+	NEXT(uint32_t, 0); /* the ids */
+	prctl(PR_GET_NAME, name);
+	NEXT(uint16_t, strlen(name));
+	at += strlen(name);
+	NEXT(uint32_t, getpid());
+}
+
 /* ---- strings and arrays ---- */
 
 static void text_is(const char *s)
@@ -279,6 +344,7 @@ int main(void)
 	unit_pin(0, NULL);
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
-		numbers_are_packed, enums_have_names, many_fields_are_packed, strings_of_any_length,
+		numbers_are_packed, enums_have_names, many_fields_are_packed,
+		events_have_up_to_64_fields, pieces_are_up_to_64_and_context, strings_of_any_length,
 		arrays_have_a_length, what_is_to_be_cut_is_cut, messages_have_a_format);
 }
