@@ -110,7 +110,7 @@ NEAR_API void near__histogram_record_slow(struct near_histogram *h, uint64_t buc
  * share `linear`, which is 2^precision. */
 NEAR__INLINE uint64_t near__histogram_bucket(uint64_t value, unsigned precision, uint64_t linear)
 {
-	unsigned exponent = 63u ^ (unsigned)__builtin_clzll(value | linear);
+	unsigned exponent = NEAR__TOP_BIT(value | linear);
 	unsigned shift = exponent - precision;
 
 	return shift * linear + (value >> shift);

@@ -6,6 +6,7 @@
 #define NEARCPU_MALLOC_CLASSES_H
 
 #include <stddef.h>
+#include <nearcpu/detail/arch/arch.h>
 #include <stdint.h>
 
 /* Classes are numbered from 1. 0 is none. */
@@ -61,7 +62,7 @@ extern const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS] __attribute__((visib
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */
 static inline unsigned near__class_above_128(size_t n)
 {
-	unsigned e = 63 - (unsigned)__builtin_clzl(n - 1);
+	unsigned e = NEAR__TOP_BIT(n - 1);
 	unsigned quarter = (unsigned)((n - 1) >> (e - 2) & 3);
 
 	if (e < 10)

@@ -37,4 +37,9 @@
 #define NEAR__LOW_HALF(value) ((uint32_t)(value))
 #endif
 
+/* The number of the highest bit of v that is set. Requires that v is not 0. */
+#ifndef NEAR__TOP_BIT
+#define NEAR__TOP_BIT(v) (63u ^ (unsigned)__builtin_clzll(v))
+#endif
+
 #endif

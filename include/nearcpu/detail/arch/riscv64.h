@@ -15,6 +15,20 @@
 #define NEAR__SYS_RSEQ 293
 #define NEAR__SYS_MEMBARRIER 283
 
+/* Without Zbb a count of leading zeros is a call, of 40 instructions. The exponent of a double is
+ * the number, since the conversion rounds towards zero. */
+#if !defined(__riscv_zbb) && defined(__riscv_flen) && __riscv_flen >= 64
+#define NEAR__TOP_BIT near__riscv64_top_bit
+static inline __attribute__((unused, always_inline)) unsigned near__riscv64_top_bit(uint64_t v)
+{
+	uint64_t bits;
+	double f;
+
+	__asm__("fcvt.d.lu %1, %2, rtz\n\tfmv.x.d %0, %1" : "=r"(bits), "=&f"(f) : "r"(v));
+	return (unsigned)(bits >> 52) - 1023;
+}
+#endif
+
 #define NEAR__SEQ_ARM                                                                              \
 	"la %[near_tmp], 73b\n\t"                                                                  \
 	"sd %[near_tmp], 8(%[near_area])\n\t"
