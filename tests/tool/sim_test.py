@@ -6,6 +6,7 @@ usage: sim_test.py NEARCPU [TEST...]
 """
 import json
 import os
+import re
 import xml.etree.ElementTree
 
 import command
@@ -107,26 +108,35 @@ class Sim(Case):
         self.assertLess(policy["id_highest"], 4096)
 
     def test_plot(self):
+        """A row for each policy, with a point for each load, in the order of the figures; and the
+        load that has the most."""
         path = os.path.join(self.folder(), "plot.svg")
-        data = self.figures(*QUICK, "--load", "threads", "--plot", path)
-        policies = data["loads"][0]["policies"]
+        data = self.figures(*QUICK, "--load", "threads,two,ten", "--plot", path)
         svg = "{http://www.w3.org/2000/svg}"
         root = xml.etree.ElementTree.parse(path).getroot()
-        texts = [text.text for text in root.iter(svg + "text")]
-        self.assertIn("threads: copies in use", texts)
-        for policy in policies:
-            self.assertEqual(texts.count(policy["policy"]), 2)
-        # The stacks are as long as each other, and nothing is beside the drawing.
-        bars = [{k: float(bar.get(k)) for k in ("x", "y", "width", "height")}
-                for bar in root.iter(svg + "rect")]
-        stacks = {}
-        for bar in bars:
-            if 20 < bar["height"] < 100:
-                stacks[bar["y"]] = stacks.get(bar["y"], 0) + bar["width"]
-            self.assertLessEqual(bar["x"] + bar["width"], 1200)
-        self.assertEqual(len(stacks), len(policies))
-        for length in stacks.values():
-            self.assertAlmostEqual(length, 480, delta=.5)
+        height = float(root.get("viewBox").split()[3])
+        points, texts = ([], []), [text.text for text in root.iter(svg + "text")]
+        for point in root.iter(svg + "circle"):
+            x, y = float(point.get("cx")), float(point.get("cy"))
+            self.assertTrue(100 < x < 900 and 90 < y < height - 60)
+            points[x > 500].append((y, x))
+        for panel, figure in enumerate((lambda p: p["atomics_per_switch"],
+                                        lambda p: p["copies"]["node_cid"] / p["copies"]["cpu"])):
+            rows = [points[panel][i:i + 4] for i in range(0, len(points[panel]), 4)]
+            self.assertEqual(len(rows), len(data["loads"][0]["policies"]))
+            for i, row in enumerate(rows):
+                values = [figure(load["policies"][i]) for load in data["loads"]]
+                most = max(range(3), key=lambda k: values[k])
+                self.assertEqual(len({y for y, _ in row}), 1)
+                self.assertEqual(row[3], row[most])
+                for a in range(3):
+                    for b in range(3):
+                        if values[a] < values[b]:
+                            self.assertLessEqual(row[a][1], row[b][1])
+        for policy in data["loads"][0]["policies"]:
+            self.assertIn(policy["policy"], texts)
+        named = [text for text in texts if re.fullmatch(r"(threads|two|ten) [-+.e0-9]+( %)?", text)]
+        self.assertEqual(len(named), 2 * len(data["loads"][0]["policies"]))
 
     def test_wrong(self):
         for name, value in (("cpus", "0"), ("cpus", "4097"), ("cpus", "x"), ("nodes", "65"),

@@ -1,100 +1,143 @@
 /* SPDX-License-Identifier: MIT */
-/* The figures as a drawing, SVG: of each load the profile and the copies in use. Lengths of bars
- * are linear, from 0. */
+/* The figures as one drawing, SVG: what the ids of each policy cost, and how compact they stay. A
+ * policy is a row, a load is a point in it. The load that costs most is named, so that no colour
+ * has a meaning. */
 #include "sim/result.h"
 
 #include <math.h>
 #include <stdarg.h>
 
-#define WIDTH 1200
-#define LABEL 120   /* of a policy, before its bars */
-#define COPIES 760  /* where the second panel begins */
-#define PANEL 480   /* the longest bar of the first */
-#define PANEL_2 320 /* and of the second, before its number */
-#define BAR 11
-#define ROW (5 * BAR)
-#define HEAD 30   /* of a load */
-#define LEGEND 40 /* of the drawing */
+#define WIDTH 1000
+#define HEAD 96
+#define ROW 34
+#define FOOT 62
+#define PANEL 290 /* width of the axes */
 
-static const char *const colours[ROW_COUNT] = {"#9aa3ad", "#1f9d73", "#5fb7d4",
-					       "#8e6fb8", "#c39a3b", "#c0504d",
-					       "#7d5a3c", "#e08fb0", "#404a55"};
-static const char *const kinds[COPY_KINDS] = {"cpu", "thread", "cid", "(node, cid)"};
+struct panel {
+	double x;
+	const char *title, *unit, *unit_sign;
+	double (*value)(const struct sim_result *p);
+	/* From here on the axis is logarithmic, with 0 a decade to the left. 0: it is linear. */
+	double least;
+	double most; /* of all points */
+};
 
-static void put_bar(FILE *f, double x, double y, double width, double height, const char *colour)
+static double atomics_of(const struct sim_result *p)
 {
-	fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%g\" fill=\"%s\"/>\n", x, y,
-		width, height, colour);
+	return p->atomics;
+}
+
+static double copies_of(const struct sim_result *p)
+{
+	return 100 * p->copies[COPY_NODE_ID] / p->copies[COPY_CPU];
+}
+
+static double place(const struct panel *p, double value)
+{
+	double decades = 1 + log10(p->most / (p->least > 0 ? p->least : 1));
+
+	if (p->least <= 0)
+		return p->x + PANEL * value / p->most;
+	return p->x + PANEL * (value < p->least ? 0 : 1 + log10(value / p->least)) / decades;
 }
 
 __attribute__((format(printf, 5, 6))) static void put_text(FILE *f, double x, double y,
-							   const char *anchor, const char *fmt, ...)
+							   const char *style, const char *fmt, ...)
 {
 	va_list args;
 
-	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
 	va_start(args, fmt);
 	vfprintf(f, fmt, args); /* NOLINT: started above */
 	va_end(args);
 	fprintf(f, "</text>\n");
 }
 
-static void put_legend(FILE *f)
+static void put_line(FILE *f, double x, double y, double x2, double y2, const char *colour)
 {
-	for (unsigned i = 0; i < ROW_COUNT; i++) {
-		put_bar(f, 10 + i % 5 * 145, 6 + i / 5 * 16, 10, 10, colours[i]);
-		put_text(f, 24 + i % 5 * 145, 15 + i / 5 * 16, "start", "%s", sim_rows[i].key);
-	}
-	for (unsigned i = 0; i < COPY_KINDS; i++) {
-		put_bar(f, COPIES + 10 + i * 100, 6, 10, 10, colours[i]);
-		put_text(f, COPIES + 24 + i * 100, 15, "start", "per %s", kinds[i]);
-	}
+	fprintf(f, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"%s\"/>\n", x, y, x2, y2, colour);
 }
 
-static void put_policy(FILE *f, const struct sim_result *p, double y, double most)
+static void put_tick(FILE *f, const struct panel *p, double value, double bottom)
 {
-	double x = LABEL;
-
-	put_text(f, LABEL - 8, y + 2 * BAR + 4, "end", "%s", p->policy.name);
-	for (unsigned i = 0; i < ROW_COUNT; i++) {
-		put_bar(f, x, y + 2, p->row[i] / 100 * PANEL, 3.5 * BAR, colours[i]);
-		x += p->row[i] / 100 * PANEL;
-	}
-	put_text(f, COPIES - 8, y + 2 * BAR + 4, "end", "%s", p->policy.name);
-	for (unsigned i = 0; i < COPY_KINDS; i++) {
-		double width = p->copies[i] / most * PANEL_2;
-
-		put_bar(f, COPIES, y + i * BAR, width, BAR - 1, colours[i]);
-		put_text(f, COPIES + width + 4, y + (i + 1) * BAR - 1, "start", "%.0f",
-			 p->copies[i]);
-	}
+	put_line(f, place(p, value), HEAD, place(p, value), bottom, "#ccc");
+	put_text(f, place(p, value), bottom + 18, "text-anchor=\"middle\"", "%g%s", value,
+		 p->unit_sign);
 }
 
-static void put_load(FILE *f, const struct sim_report *r, unsigned load, double y)
+static void put_axis(FILE *f, struct panel *p, const struct sim_report *r, double bottom)
 {
-	double most = 1;
+	double step = 25;
 
-	put_text(f, LABEL, y + HEAD - 10, "start", "%s: %% of operations", r->loads[load]->name);
-	put_text(f, COPIES, y + HEAD - 10, "start", "%s: copies in use", r->loads[load]->name);
-	for (unsigned i = 0; i < r->policy_count; i++)
-		for (unsigned kind = 0; kind < COPY_KINDS; kind++)
-			most = fmax(most, r->results[load][i].copies[kind]);
-	for (unsigned i = 0; i < r->policy_count; i++)
-		put_policy(f, &r->results[load][i], y + HEAD + i * ROW, most);
+	p->most = p->least > 0 ? 1 : 100;
+	for (unsigned load = 0; load < r->load_count; load++)
+		for (unsigned i = 0; i < r->policy_count; i++)
+			p->most = fmax(p->most, p->value(&r->results[load][i]));
+	while (p->most / step > 6)
+		step *= 2;
+	put_text(f, p->x, HEAD - 34, "font-weight=\"bold\"", "%s", p->title);
+	put_text(f, p->x, HEAD - 15, "", "%s", p->unit);
+	put_tick(f, p, 0, bottom);
+	for (double v = p->least > 0 ? p->least : step; v <= p->most * 1.001;
+	     v = p->least > 0 ? v * 10 : v + step)
+		put_tick(f, p, v, bottom);
+	if (p->least > 0)
+		put_text(f, p->x, bottom + 40, "", "logarithmic, with 0 at its left");
+}
+
+static void put_point(FILE *f, double x, double y, const char *colour)
+{
+	fprintf(f, "<circle cx=\"%.2f\" cy=\"%.1f\" r=\"4.5\" stroke=\"#000\" fill=\"%s\"/>\n", x,
+		y, colour);
+}
+
+static void put_row(FILE *f, const struct panel *p, const struct sim_report *r, unsigned policy,
+		    double y)
+{
+	double low = p->most, high = -1;
+	unsigned worst = 0;
+
+	for (unsigned load = 0; load < r->load_count; load++) {
+		double value = p->value(&r->results[load][policy]);
+
+		low = fmin(low, value);
+		worst = value > high ? load : worst;
+		high = fmax(high, value);
+	}
+	put_line(f, place(p, low), y, place(p, high), y, "#777");
+	for (unsigned load = 0; load < r->load_count; load++)
+		put_point(f, place(p, p->value(&r->results[load][policy])), y, "#fff");
+	put_point(f, place(p, high), y, "#000");
+	put_text(f, place(p, high) + 9, y + 4, "", "%s %.*g%s", r->loads[worst]->name,
+		 p->least > 0 ? 2 : 3, high, p->unit_sign);
 }
 
 void sim_plot(const struct sim_report *r, FILE *f)
 {
-	unsigned each = HEAD + r->policy_count * ROW, height = LEGEND + r->load_count * each;
+	struct panel panels[] = {{120, "Atomic operations per context switch",
+				  "fewer: fewer cache lines move", "", atomics_of, 1e-4, 0},
+				 {590, "Copies of data for each (node, id)",
+				  "% of the copies for each CPU; fewer: more compact", " %",
+				  copies_of, 0, 0}};
+	double bottom = HEAD + r->policy_count * ROW;
 
 	fprintf(f,
 		"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
-		"font-family=\"sans-serif\" font-size=\"11\">\n",
-		WIDTH, height);
-	put_bar(f, 0, 0, WIDTH, height, "#fff");
-	put_legend(f);
-	for (unsigned load = 0; load < r->load_count; load++)
-		put_load(f, r, load, LEGEND + load * each);
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %g\" "
+		"font-family=\"sans-serif\" font-size=\"13\">\n"
+		"<rect width=\"%d\" height=\"%g\" fill=\"#fff\"/>\n",
+		WIDTH, bottom + FOOT, WIDTH, bottom + FOOT);
+	put_text(f, 20, 26, "font-size=\"16\"",
+		 "What concurrency ids cost by policy, %u CPUs, %u nodes: a point is a load, "
+		 "the worst is named",
+		 r->params.cpus, r->params.nodes);
+	for (unsigned k = 0; k < sizeof(panels) / sizeof(*panels); k++) {
+		put_axis(f, &panels[k], r, bottom);
+		for (unsigned i = 0; i < r->policy_count; i++)
+			put_row(f, &panels[k], r, i, HEAD + (i + .5) * ROW);
+	}
+	for (unsigned i = 0; i < r->policy_count; i++)
+		put_text(f, 108, HEAD + (i + .5) * ROW + 4, "text-anchor=\"end\"", "%s",
+			 r->policies[i].name);
 	fprintf(f, "</svg>\n");
 }
