@@ -11,13 +11,12 @@
 #define TRIES 8
 
 /* The shortest of some tries: others were interrupted. */
-void near__trace_read_moment(struct near__trace_moment *m)
+void near__trace_read_clock(struct near__trace_moment *m, clockid_t clock)
 {
 	m->uncertainty_ns = UINT64_MAX;
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t before = near__clock_ns(CLOCK_MONOTONIC), counter = near_clock(),
-			 after = near__clock_ns(CLOCK_MONOTONIC),
-			 real = near__clock_ns(CLOCK_REALTIME);
+		uint64_t before = near__clock_ns(clock), counter = near_clock(),
+			 after = near__clock_ns(clock), real = near__clock_ns(CLOCK_REALTIME);
 		uint64_t half = (after - before) / 2;
 
 		if (half >= m->uncertainty_ns)
@@ -27,6 +26,11 @@ void near__trace_read_moment(struct near__trace_moment *m)
 		m->realtime_ns = real - (after - before - half);
 		m->uncertainty_ns = half;
 	}
+}
+
+void near__trace_read_moment(struct near__trace_moment *m)
+{
+	near__trace_read_clock(m, CLOCK_MONOTONIC);
 }
 
 /* By one thread at a time. The copy that readers do not use, then the count: see format.h. */

@@ -79,6 +79,7 @@ enum near__trace_session_flags {
 	NEAR__TRACE_WAS_EARLY = 16, /* events came before the file was made, and were discarded */
 	NEAR__TRACE_SNAPSHOT_FAILED = 32, /* a trigger's, as on a full disk */
 	NEAR__TRACE_IS_SNAPSHOT = 64,     /* of a trigger: the session's file may have it, too */
+	NEAR__TRACE_IS_SCHED = 128, /* of record --sched: payloads begin with the process, a u32 */
 };
 
 struct near__trace_session {

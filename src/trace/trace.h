@@ -488,6 +488,8 @@ bool near__trace_passes(struct near_trace_point *p, const void *payload,
 /* ---- clocks (clock.c) ---- */
 
 void near__trace_read_moment(struct near__trace_moment *m);
+/* monotonic_ns: of that clock. */
+void near__trace_read_clock(struct near__trace_moment *m, clockid_t clock);
 void near__trace_store_moment(struct near__trace_session *s);
 bool near__trace_is_unstable(void);
 

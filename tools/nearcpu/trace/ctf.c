@@ -124,7 +124,7 @@ static void put_field(FILE *out, const struct trace_field *f, const struct trace
 static void put_event(struct ctf *c, const struct trace_event *e)
 {
 	struct stream *s = stream_of(c, e);
-	struct event_head head = {e->point->index, e->ns, (uint32_t)e->file->session.pid, e->tid};
+	struct event_head head = {e->point->index, e->ns, (uint32_t)e->pid, e->tid};
 
 	fwrite(&head, sizeof(head), 1, s->packet.file);
 	if (e->point->fixed_size != UINT32_MAX)

@@ -256,7 +256,8 @@ int trace_order(const struct trace *t, const char *order)
 		return usage_error("trace", "a snapshot is of one file");
 	for (unsigned i = 0; i < t->file_count; i++) {
 		if (t->file_count > 1 &&
-		    (t->files[i].session.ended || trace_is_moved(t, &t->files[i])))
+		    (t->files[i].session.ended || trace_is_moved(t, &t->files[i]) ||
+		     t->files[i].session.flags & NEAR__TRACE_IS_SCHED))
 			continue;
 		one = order_one(&t->files[i], order);
 		code = one ? one : code;

@@ -29,7 +29,7 @@ uint64_t trace_value_hash(const struct trace_field *f, const struct trace_value 
 /* False: the event does not have the field. */
 static bool key_of(const struct trace_pairs *p, const struct trace_event *e, uint64_t *key)
 {
-	*key = trace_mix(e->file->session.pid) + (p->field ? 0 : e->tid);
+	*key = p->field ? trace_mix(e->file->session.pid) : trace_mix(e->pid) + e->tid;
 	if (!p->field)
 		return true;
 	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);)

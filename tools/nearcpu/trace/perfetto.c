@@ -131,7 +131,7 @@ static void put_begin(struct perfetto *p)
 /* Of a process: its pid; of a thread: both; of pairs by a field: with the highest bit. */
 static uint64_t thread_track(const struct trace_event *e)
 {
-	return e->file->session.pid << 32 | e->tid;
+	return e->pid << 32 | e->tid;
 }
 
 static uint64_t pair_track(const struct trace_event *e, size_t index)
@@ -165,7 +165,7 @@ static bool track_add(struct perfetto *p, uint64_t track)
 static void put_track(struct perfetto *p, const struct trace_event *e, uint64_t track,
 		      unsigned kind)
 {
-	uint64_t pid = e->file->session.pid;
+	uint64_t pid = kind == TRACK_NAME ? e->file->session.pid : e->pid;
 	struct memory_file packet, m, of;
 
 	if (!track_add(p, track))
@@ -179,9 +179,9 @@ static void put_track(struct perfetto *p, const struct trace_event *e, uint64_t 
 		proto_put_number(m.file, TRACK_PARENT, pid << 32 | UINT32_MAX);
 	} else {
 		proto_put_number(memory_open(&of), PROCESS_PID, pid); /* THREAD_PID, too */
-		if (kind == TRACK_PROCESS)
+		if (kind == TRACK_PROCESS && pid == e->file->session.pid)
 			proto_put_text(of.file, PROCESS_NAME, e->file->program);
-		else
+		else if (kind == TRACK_THREAD)
 			proto_put_number(of.file, THREAD_TID, e->tid);
 		proto_put_message(m.file, kind, &of);
 	}

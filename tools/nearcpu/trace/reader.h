@@ -73,6 +73,7 @@ enum trace_lost {
 	LOST_POINTS_UNREAD,
 	LOST_UNKNOWN,
 	LOST_LATE, /* of a trace that is followed */
+	LOST_SWITCHES,
 	/* Statements: 0 or not. */
 	LOST_STATEMENTS,
 	LOST_WAS_FULL = LOST_STATEMENTS,
@@ -135,6 +136,7 @@ struct trace_event {
 	struct trace_file *file;
 	struct trace_point *point;
 	uint64_t ns;
+	uint64_t pid; /* of the file, or of a file of --sched that of the event */
 	uint32_t cpu, tid, flags;
 	uint32_t size; /* of the payload, a multiple of 8 */
 	const char *payload;
@@ -184,6 +186,12 @@ struct trace_value {
 	const char *data;
 	uint32_t count; /* of elements */
 };
+
+/* What `discarded` of the session counts. */
+static inline enum trace_lost trace_discarded(const struct trace_file *f)
+{
+	return f->session.flags & NEAR__TRACE_IS_SCHED ? LOST_SWITCHES : LOST_DISCARDED;
+}
 
 /* ---- files: they return an exit status, after a message ---- */
 
@@ -238,6 +246,10 @@ bool trace_follow(struct trace *t, int *code);
 
 /* Whether the process exists that has made it. */
 bool trace_is_there(const struct trace_file *f);
+
+/* A file of --sched is to have one order of events with the program's: its relation of the counter
+ * to the clock, which was measured for longer, is that of all files of the machine. */
+void trace_share_clock(struct trace *t);
 
 /* Whether it has what a stream has moved from another one of these files. */
 bool trace_is_moved(const struct trace *t, const struct trace_file *f);

@@ -234,7 +234,7 @@ static const char *read_region(struct trace_file *f, const struct near__region_h
 	if (s->ring_stride * (s->slots + s->cpus) > f->rings_size)
 		return "the trace's session is damaged";
 	f->ring_count = s->slots + s->cpus;
-	f->lost[LOST_DISCARDED] = s->discarded;
+	f->lost[trace_discarded(f)] = s->discarded;
 	f->lost[LOST_CHAINS_CUT] = s->chains_cut;
 	return f->size < h->total ? "the file was truncated" : NULL;
 }

@@ -58,7 +58,7 @@ static bool file_update(struct trace_file *f)
 	trace_set_clock(&next);
 	if (lives && next.measured / 2 < f->measured)
 		return true;
-	next.lost[LOST_DISCARDED] += s->discarded - f->session.discarded;
+	next.lost[trace_discarded(f)] += s->discarded - f->session.discarded;
 	next.lost[LOST_CHAINS_CUT] += s->chains_cut - f->session.chains_cut;
 	*f = next;
 	return lives;
@@ -83,6 +83,7 @@ bool trace_follow(struct trace *t, int *code)
 		t->follows |= f->left > 0;
 		f->most = UINT64_MAX;
 	}
+	trace_share_clock(t);
 	for (struct trace_ring *r = t->rings; r < t->rings + t->ring_count; r++) {
 		r->seen = r->end;
 		if (r->file->left)

@@ -250,6 +250,7 @@ static void event_of(const struct trace_ring *r, struct trace_event *e)
 		.file = r->file,
 		.point = r->file->owner->points[id],
 		.ns = r->ns,
+		.pid = r->file->session.pid,
 		.cpu = (uint32_t)(head >> NEAR__TRACE_CPU_SHIFT & 0x3fff),
 		.tid = (uint32_t)(head & 0x3fffff),
 		.flags = (uint32_t)(head >> NEAR__TRACE_FLAGS_SHIFT),
@@ -258,6 +259,8 @@ static void event_of(const struct trace_ring *r, struct trace_event *e)
 	};
 	if (!e->point)
 		e->point = trace_unknown_point(r->file, id);
+	if (r->file->session.flags & NEAR__TRACE_IS_SCHED && !(e->flags & NEAR__TRACE_PART))
+		e->pid = (uint32_t)r->record[2];
 }
 
 /* The next event, whatever it is; false: there are no more. */

@@ -16,7 +16,8 @@
 #include "region/region.h"
 
 #define MOST_IDS 65536
-#define MOST_FILES 16384 /* in an array that does not move */
+#define MOST_FILES 16384               /* in an array that does not move */
+#define SAME_CLOCK UINT64_C(100000000) /* ns */
 
 /* ---- filters ---- */
 
@@ -244,6 +245,23 @@ static void share_rates(struct trace *t)
 	}
 }
 
+void trace_share_clock(struct trace *t)
+{
+	for (unsigned i = 0; i < t->file_count * t->file_count; i++) {
+		const struct trace_file *from = &t->files[i / t->file_count];
+		struct trace_file *to = &t->files[i % t->file_count];
+		const struct near__trace_moment *begin = &to->session.begin;
+
+		if (from->session.flags & NEAR__TRACE_IS_SCHED && from->measured && to->measured &&
+		    trace_ns(from, begin->counter) + SAME_CLOCK - begin->monotonic_ns <
+			    2 * SAME_CLOCK) {
+			to->base = from->base;
+			to->base_ns = from->base_ns;
+			to->rate = from->rate;
+		}
+	}
+}
+
 /* Of streams, or of the other files. */
 static void open_rings_of(struct trace *t, bool streams)
 {
@@ -312,6 +330,7 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 		find_owners(t);
 		count_once(t);
 		share_rates(t);
+		trace_share_clock(t);
 		for (unsigned i = 0; i < t->file_count; i++)
 			number_points(t, &t->files[i]);
 		open_rings(t);

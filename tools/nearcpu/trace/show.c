@@ -58,7 +58,7 @@ void trace_print_event(FILE *out, const struct trace *t, const struct trace_even
 	print_time(out, t, e);
 	fprintf(out, " cpu %u", e->cpu);
 	if (t->file_count > 1 || t->filter->follow) /* others may join */
-		fprintf(out, " pid %" PRIu64, e->file->session.pid);
+		fprintf(out, " pid %" PRIu64, e->pid);
 	fprintf(out, " tid %u %s", e->tid, e->point->name);
 	for (struct trace_cursor c = trace_fields(e); trace_next_field(&c);) {
 		fprintf(out, " %s=", c.field->name);
@@ -149,7 +149,7 @@ static void print_row(FILE *out, const struct columns *c, const struct trace *t,
 		      const struct trace_event *e)
 {
 	print_time(out, t, e);
-	fprintf(out, ",%u,%" PRIu64 ",%u,%s", e->cpu, e->file->session.pid, e->tid, e->point->name);
+	fprintf(out, ",%u,%" PRIu64 ",%u,%s", e->cpu, e->pid, e->tid, e->point->name);
 	for (unsigned i = 0; i < c->count; i++) {
 		putc_unlocked(',', out);
 		for (struct trace_cursor f = trace_fields(e); trace_next_field(&f);)
@@ -205,7 +205,7 @@ static void print_chrome(FILE *out, const struct trace *t, const struct trace_ev
 {
 	fprintf(out, ",\n{\"name\":\"%s\",%s,\"ts\":", name, phase);
 	print_us(out, since_begin(t, e));
-	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u", e->file->session.pid, e->tid);
+	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u", e->pid, e->tid);
 }
 
 /* On a thread a pair is one complete event. Those of a field may overlap, and are asynchronous. */

@@ -115,10 +115,11 @@ static json_t *files_json(const struct trace *t)
 
 	for (const struct trace_file *f = t->files; f < t->files + t->file_count; f++)
 		json_array_append_new(
-			files, json_pack("{s:o, s:s, s:o, s:I}", "path", text_json(f->path),
+			files, json_pack("{s:o, s:s, s:o, s:I, s:b}", "path", text_json(f->path),
 					 "program", f->program, "pid",
 					 json_sprintf("%" PRIu64, f->session.pid), "begin_ms",
-					 (json_int_t)(f->session.begin.realtime_ns / 1000000)));
+					 (json_int_t)(f->session.begin.realtime_ns / 1000000),
+					 "sched", (f->session.flags & NEAR__TRACE_IS_SCHED) != 0));
 	return files;
 }
 

@@ -31,6 +31,7 @@ static const struct {
 				true},
 	[LOST_UNKNOWN] = {.text = "events are of tracepoints that the file does not have", true},
 	[LOST_LATE] = {.text = "events came after later ones: their threads were interrupted"},
+	[LOST_SWITCHES] = {.text = "events of the scheduler were lost, as they came too fast"},
 	[LOST_WAS_FULL] = {.text = "the file system was full: rings could not be opened, or grow"},
 	[LOST_WAS_BOUND] = {.text = "the bound of all rings was reached: some could not be opened"},
 	[LOST_SNAPSHOT] = {.text = "a snapshot of a trigger could not be made: near_trace:snapshot "

@@ -20,7 +20,7 @@
 
 static const char *output, *mode, *ring, *max, *file, *files, *level, *names, *context;
 static char triggers[2048]; /* separated by `;` */
-static bool children;
+static bool children, sched, sched_all;
 
 static int take_trigger(const struct option_row *row, const char *value)
 {
@@ -52,6 +52,9 @@ static const struct option_row rows[] = {
 		 "'shop:order if total>100 after 1s'; more than once"},
 	{"children", .flag = &children,
 	 .help = "children of fork have a thread, which takes orders and\nstreams at any time"},
+	{"sched", .flag = &sched, .help = "besides, when its threads run: to sched-N.trace there"},
+	{"sched-all", .flag = &sched_all,
+	 .help = "the same of all processes, and wake-ups; for root"},
 	{.name = NULL},
 };
 
@@ -167,17 +170,42 @@ static void announce(const char *folder)
 				"delay the program\n");
 }
 
+/* Its exit status. */
+static int record_run(char **argv, const char *folder, const char *conf)
+{
+	const char *set[] = {"NEAR_CONF", conf, NULL};
+	struct spawn program = {.argv = argv, .set = set, .in = -1, .out = -1, .err = -1};
+	struct launch_end end;
+	int err;
+
+	launch_begin();
+	sched |= sched_all;
+	if (sched && trace_sched_start(folder, ring ? ring : "1m", sched_all)) {
+		if (!output)
+			rmdir(folder);
+		return EXIT_FAILED;
+	}
+	announce(folder);
+	err = launch_with_signals(&program, &end);
+	if (sched)
+		trace_sched_stop(err ? 0 : end.pid, basename(argv[0]));
+	if (!err) {
+		record_report(folder);
+		return launch_exit_code(end.status);
+	}
+	if (!output)
+		rmdir(folder);
+	return launch_failure("trace", argv[0], err);
+}
+
 int trace_record(int argc, char **argv)
 {
-	const char *set[] = {"NEAR_CONF", NULL, NULL};
-	struct spawn program = {.set = set, .in = -1, .out = -1, .err = -1};
-	struct launch_end end;
 	struct memory_file conf;
 	char *folder;
-	int code, err;
+	int code;
 
 	output = mode = ring = max = file = files = level = names = context = NULL;
-	children = false;
+	children = sched = sched_all = false;
 	*triggers = 0;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
@@ -192,19 +220,7 @@ int trace_record(int argc, char **argv)
 		return EXIT_FAILED;
 	write_conf(memory_open(&conf), folder);
 	memory_close(&conf);
-	set[1] = conf.text;
-	announce(folder);
-	launch_begin();
-	program.argv = argv + optind;
-	err = launch_with_signals(&program, &end);
-	if (!err) {
-		code = launch_exit_code(end.status);
-		record_report(folder);
-	} else {
-		code = launch_failure("trace", argv[optind], err);
-		if (!output)
-			rmdir(folder);
-	}
+	code = record_run(argv + optind, folder, conf.text);
 	free(folder);
 	free(conf.text);
 	return code;

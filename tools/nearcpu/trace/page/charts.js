@@ -275,6 +275,7 @@ function begin() {
 	bytes = from_base64(element('events').textContent);
 	view = new DataView(bytes.buffer);
 	decode_events();
+	make_runs();
 	element('events').remove();
 	make_lanes();
 	describe();
@@ -289,6 +290,7 @@ function begin() {
 
 	extent = shown = {from: Math.max(0, time[0] - margin), to: time[count - 1] + margin};
 	all = index_of(Uint32Array.from(time.keys()));
+	plain = runs.begins.length ? index_of(all.found.filter((i) => !point_of(i).sched)) : all;
 	make_charts();
 	listen_to_all();
 	for (const [name, wanted] of [['first', first], ['last', last]])

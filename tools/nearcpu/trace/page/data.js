@@ -18,7 +18,7 @@ for (const p of meta.points) {
 	const file = meta.files[p.file];
 
 	points[p.index] = {...p, pid: file.pid, process: processes.indexOf(file.pid),
-		program: file.program, hue: names.get(p.name)};
+		program: file.program, sched: file.sched, hue: names.get(p.name)};
 	for (const f of p.fields) {
 		const type = {f: 'Float', i: 'Int', e: 'Int'}[f.kind] || 'Uint';
 
@@ -37,9 +37,9 @@ function from_base64(text) {
 	return result;
 }
 
-/* As trace/trace_html.c has encoded them. */
+/* As trace/trace_html.c has encoded them. An event of the scheduler begins with its process. */
 function decode_events() {
-	const known = new Map();
+	const known = new Map(), by_pid = new Map(processes.map((pid, i) => [pid, i]));
 	let at = 0, now = 0;
 
 	function number() {
@@ -51,20 +51,26 @@ function decode_events() {
 		}
 		return n;
 	}
+	function process_of(pid) {
+		if (!by_pid.has(pid))
+			by_pid.set(pid, processes.push(pid) - 1);
+		return by_pid.get(pid);
+	}
 	for (let i = 0; i < count; i++) {
 		time[i] = now += number();
 		point[i] = number();
 		cpu[i] = number();
-		const tid = number(), size = number();
-		const key = point_of(i).process * 4194304 + tid;
+		const tid = number(), size = number(), p = point_of(i);
+		const process = p.sched ? process_of(String(view.getUint32(at, meta.little))) : p.process;
+		const key = process * 4194304 + tid;
 		let index = known.get(key);
 
 		if (index === undefined) {
-			const {pid, program, process} = point_of(i);
+			const pid = processes[process];
 
 			index = threads.length;
 			known.set(key, index);
-			threads.push({tid, pid, program, process});
+			threads.push({tid, pid, program: pid === p.pid ? p.program : '', process});
 		}
 		thread[i] = index;
 		payload[i] = at;
@@ -216,8 +222,60 @@ function make_lanes() {
 	cpu_lane = new Map(used.map((c, i) => [c, i]));
 	thread_lane = [];
 	order.forEach((t, i) => thread_lane[t] = used.length + i);
-	lanes = [...used.map((c) => `CPU ${c}`), ...order.map((t) => processes.length > 1 ?
-		`${threads[t].program} ${threads[t].tid}` : `thread ${threads[t].tid}`)];
+	lanes = [...used.map((c) => `CPU ${c}`), ...order.map((t) => (threads[t].name ||
+		(processes.length > 1 ? threads[t].program : 'thread')) + ` ${threads[t].tid}`)];
+}
+
+/* ---- the scheduler ---- */
+
+/* Pairs of events: from where a thread runs on a CPU to where it does not, and from where it could
+ * to where it does. */
+const runs = {begins: [], ends: []}, waits = {begins: [], ends: []};
+
+function sched_value(i, name) {
+	let found;
+
+	each_field(i, (f, at, end) => {
+		if (f.name === name)
+			found = f.kind === 's' ? latin.decode(bytes.subarray(at, end)) :
+				view.getUint32(at, meta.little);
+	});
+	return found;
+}
+
+function make_runs() {
+	const by_tid = new Map(threads.map((t, i) => [t.tid, i])), on = new Map(), ready = new Map();
+	const is = (name) => points.map((p) => p.sched && p.name === `sched:${name}`);
+	const wakes = is('wake'), begins = is('run'), named = [];
+
+	function close(map, key, pairs, i) {
+		if (map.has(key)) {
+			pairs.begins.push(map.get(key));
+			pairs.ends.push(i);
+			map.delete(key);
+		}
+	}
+	for (let i = 0; i < count; i++) {
+		const p = point[i] >>> 1, t = thread[i];
+
+		if (!points[p].sched)
+			continue;
+		if (wakes[p]) {
+			ready.set(by_tid.get(sched_value(i, 'task')), i);
+			continue;
+		}
+		close(on, cpu[i], runs, i);
+		if (begins[p]) {
+			close(ready, t, waits, i);
+			on.set(cpu[i], i);
+			named[t] = i;
+		} else if (sched_value(i, 'why') === 1) { /* preempted */
+			ready.set(t, i);
+		} else {
+			ready.delete(t); /* woken before it slept */
+		}
+	}
+	named.forEach((i, t) => threads[t].name = sched_value(i, 'thread'));
 }
 
 /* The events of lane l, in the order of times: ids[start[l]] to ids[start[l + 1] - 1]. */

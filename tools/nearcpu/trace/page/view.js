@@ -4,7 +4,7 @@
 
 const ROW = 24, MOST_ROWS = 100, LEAST_WIDTH = 20;
 let shown = {from: 0, to: 1}; /* the window, in ns */
-let all, matches = null; /* of index_of */
+let all, plain, matches = null; /* of index_of; plain: without the scheduler's */
 let top_lane = 0, selected = -1, pairs = null, extent;
 let overview, chart, histogram;
 
@@ -74,25 +74,38 @@ function columns({start, ids}, lane, width, visit) {
 	}
 }
 
-/* The chosen pairs, as bars behind the events in the lanes of the threads where they begin. They are
- * in the order of their ends; one that is within the one before, by the pixel, is left out. */
-function draw_pairs(u) {
+/* Pairs, as bars behind the events: lane_of(k) and fill_of(k) of each; top and height in parts of a
+ * lane. They are in the order of their ends; one that is within the one before, by the pixel, is left
+ * out. */
+function draw_bars(u, pairs, lane_of, fill_of, top, height) {
 	const c = u.ctx, box = u.bbox, row = ROW * uPlot.pxRatio, drawn = [];
 	const scale = box.width / (shown.to - shown.from), x_of = (t) => (t - shown.from) * scale;
 
-	c.fillStyle = style('--ours');
-	c.globalAlpha = .35;
 	for (let k = 0; pairs && k < pairs.begins.length; k++) {
 		const begin = x_of(time[pairs.begins[k]]), end = x_of(time[pairs.ends[k]]);
-		const lane = thread_lane[thread[pairs.begins[k]]], y = (lane - top_lane) * row;
+		const lane = lane_of(k), y = (lane - top_lane) * row;
 
 		if (end < 0 || begin > box.width || y < -row || y > box.height ||
 			(drawn[lane] && begin > drawn[lane][0] - 1 && end < drawn[lane][1] + 1))
 			continue;
 		drawn[lane] = [begin, end];
-		c.fillRect(box.left + begin, box.top + y + row * .15, Math.max(end - begin, 1), row * .3);
+		c.fillStyle = fill_of(k);
+		c.fillRect(box.left + begin, box.top + y + row * top, Math.max(end - begin, 1), row * height);
 	}
-	c.globalAlpha = 1;
+}
+
+/* The chosen ones in the lanes of the threads where they begin. What runs: a strip below, in the CPU's
+ * lane with a colour of the thread. */
+function draw_pairs(u) {
+	const ours = style('--ours'), missed = style('--missed'), lane_at = (i) => thread_lane[thread[i]];
+
+	u.ctx.globalAlpha = .35;
+	draw_bars(u, pairs, (k) => lane_at(pairs.begins[k]), () => ours, .15, .3);
+	u.ctx.globalAlpha = 1;
+	draw_bars(u, runs, (k) => lane_at(runs.begins[k]), () => ours, .86, .14);
+	draw_bars(u, waits, (k) => lane_at(waits.ends[k]), () => missed, .92, .08);
+	draw_bars(u, runs, (k) => cpu_lane.get(cpu[runs.begins[k]]),
+		(k) => COLOURS[thread[runs.begins[k]] % COLOURS.length], .86, .14);
 }
 
 /* A mark on the bars, where there is room for it. */
@@ -119,8 +132,8 @@ function draw_lanes(u) {
 		};
 
 		if (matches)
-			columns(all, lane, width, take(style('--dim')));
-		columns(matches || all, lane, width, take());
+			columns(plain, lane, width, take(style('--dim')));
+		columns(matches || plain, lane, width, take());
 	}
 	c.save();
 	c.beginPath();
