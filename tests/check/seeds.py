@@ -107,6 +107,9 @@ def slot_before(c):
 # An index that nobody loads: the argument.
 NO_INDEX = lambda c: c.copy("slot", "other")
 
+# A register that a call leaves alone.
+SAVED = {"x86_64": "%rbx", "aarch64": "x19", "riscv64": "s1"}
+
 SOUND = Seed("sound", set())
 # What is right, though it is similar to faults.
 ALSO_SOUND = [
@@ -153,6 +156,12 @@ ALSO_SOUND = [
     Seed("through-stack", set(), {
         "before": lambda c: c.store8("area", "sp", 16) + "\n" + c.load8("other", "sp", 16),
         "index": lambda c: c.load4("slot", "other", 4)}),
+    Seed("result-of-a-call", set(), {
+        # By way of a PLT: the register that had the area has what the function returned.
+        "ahead": lambda c: "plt:\n" + c.jump_to("value"),
+        "before": lambda c: "\n".join((
+            c.copy(SAVED[c.name], "area"), c.copy("v", "area"), c.call("plt"), c.number("t", 0),
+            c.store4("t", "v", 4), c.copy("area", SAVED[c.name])))}),
     Seed("jump-over-signature", set(), {
         "arm": lambda c: PARTS["arm"](c) + "\n" + c.jump("start") + "\n.balign 4\n" +
         c.signature_text.replace(".balign 4\n", "") + "\nhandler:\n" + c.jump("exit"),

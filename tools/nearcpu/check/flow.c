@@ -218,13 +218,14 @@ static bool follow_call(struct flow *f, uint64_t address)
 		return false;
 	f->depth++;
 	memcpy(before, f->registers, sizeof(before));
-	for (int i = 0; i < CALLED_LENGTH && !returned; i++) {
+	for (int i = 0; i < CALLED_LENGTH; i++) {
 		if (!decode(f->decoder, address, &insn, false) ||
 		    (insn.kind & INSN_BRANCH && !(insn.kind & INSN_CALL)))
 			break;
-		returned = insn.kind & INSN_INDIRECT;
-		if (!returned)
-			step(f, &insn);
+		returned = insn.kind & INSN_RETURNS;
+		if (insn.kind & INSN_INDIRECT)
+			break; /* else on to another function, as from a PLT */
+		step(f, &insn);
 		address += insn.size;
 	}
 	f->depth--;

@@ -16,6 +16,7 @@ enum {
 	INSN_ATOMIC = 1 << 6,
 	INSN_STORE = 1 << 7,
 	INSN_READS_CPU = 1 << 8, /* returns the CPU without rseq: rdtscp, rdpid, lsl */
+	INSN_RETURNS = 1 << 9,   /* INSN_INDIRECT that returns from a function */
 };
 
 /* How the register `dst` gets its value. */

@@ -47,6 +47,7 @@ static void branches(struct insn *insn, uint32_t w)
 		insn->kind |= field(w, 21, 4) == 1 || field(w, 21, 4) == 9
 				      ? INSN_CALL
 				      : INSN_INDIRECT | INSN_ENDS;
+		insn->kind |= field(w, 21, 4) == 2 ? INSN_RETURNS : 0;
 		insn->reads |= bit_of(field(w, 5, 5));
 	} else if ((w & 0xffffffe0) == 0xd53bd040) {
 		insn->value = VALUE_THREAD; /* MRS x, TPIDR_EL0 */

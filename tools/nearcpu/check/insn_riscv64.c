@@ -211,6 +211,7 @@ static void jalr(struct insn *insn, uint32_t w)
 	insn->kind |= insn->dst ? INSN_CALL : INSN_INDIRECT | INSN_ENDS;
 	insn->src = (int8_t)field(w, 15, 5);
 	insn->imm = imm_of(w, imm_i);
+	insn->kind |= !insn->dst && insn->src == 1 ? INSN_RETURNS : 0; /* ra */
 }
 
 static void system_call(struct insn *insn, uint32_t w)

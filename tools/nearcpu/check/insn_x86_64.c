@@ -128,7 +128,7 @@ static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
 		insn->kind |= direct ? INSN_BRANCH | ends : INSN_INDIRECT | INSN_ENDS;
 	else if (cs_insn_group(d->capstone, from, CS_GRP_RET) ||
 		 cs_insn_group(d->capstone, from, CS_GRP_IRET))
-		insn->kind |= INSN_INDIRECT | INSN_ENDS;
+		insn->kind |= INSN_INDIRECT | INSN_ENDS | INSN_RETURNS;
 	if (insn->kind & INSN_BRANCH)
 		insn->target = (uint64_t)x->operands[0].imm;
 	if (IS_ONE_OF(from->id, X86_INS_SYSCALL, X86_INS_SYSENTER, X86_INS_INT))
