@@ -165,9 +165,10 @@ struct trace {
 	unsigned ring_count, heap_count;
 	struct trace_ring *taken; /* whose record was returned */
 	/* See reader_follow.c. */
-	bool follows;     /* there may be more */
-	unsigned round;   /* how often rings were updated */
-	uint64_t last_ns; /* of the event that was returned last */
+	bool follows;       /* there may be more */
+	unsigned round;     /* how often rings were updated */
+	uint64_t loaded_ns; /* when, at last */
+	uint64_t last_ns;   /* of the event that was returned last */
 	/* Events behind a payload whose parts are not all read yet. */
 	STAILQ_HEAD(, trace_held) held;
 	struct trace_held *returned;

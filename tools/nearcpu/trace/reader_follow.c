@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "common/tool.h"
 
 #define INTERVAL_MS 50
@@ -30,9 +31,11 @@ bool trace_is_there(const struct trace_file *f)
 }
 
 /* The kernel refuses a lease for reading while any process has the file open for writing, or mapped
- * so; and to those who do not own the file, and in some file systems. */
+ * so; and to those who do not own the file, and in some file systems. A process that opens it then
+ * waits until the lease is given back, and this one gets a signal. */
 static bool is_written(const struct trace_file *f)
 {
+	signal(SIGIO, SIG_IGN);
 	if (fcntl(f->fd, F_SETLEASE, F_RDLCK) == 0) {
 		fcntl(f->fd, F_SETLEASE, F_UNLCK);
 		return false;
@@ -67,11 +70,12 @@ static bool file_update(struct trace_file *f)
 bool trace_follow(struct trace *t, int *code)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO};
+	uint64_t passed = (near__clock_ns(CLOCK_MONOTONIC) - t->loaded_ns) / 1000000;
 
 	if (!t->follows || *code)
 		return false;
 	/* A pipe whose reader has ended: the next write reports it. */
-	if (poll(&output, 1, INTERVAL_MS) > 0)
+	if (poll(&output, 1, passed < INTERVAL_MS ? INTERVAL_MS - (int)passed : 0) > 0)
 		putchar('\n');
 	*code = trace_add_paths(t, false);
 	t->follows = false;
@@ -90,6 +94,7 @@ bool trace_follow(struct trace *t, int *code)
 			trace_ring_update(r);
 	}
 	t->round++;
+	t->loaded_ns = near__clock_ns(CLOCK_MONOTONIC);
 	trace_begin(t);
 	return true;
 }
