@@ -3,11 +3,11 @@
 #ifndef NEARCPU_RUN_H
 #define NEARCPU_RUN_H
 
+#include "common/elf_file.h"
 #include "common/installed.h"
 #include "common/launch.h"
 #include "common/spawn.h"
 
-#include <elf.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,25 +41,6 @@ const char *const *run_settings(struct run_options *o);
 json_t *run_options_json(const struct run_options *o);
 
 /* ---- symbols.c ---- */
-
-/* A file in memory. A device or a pipe counts as empty. */
-struct run_file {
-	const char *at;
-	size_t size;
-};
-
-/* False: it cannot be read. */
-bool run_map(struct run_file *f, const char *path);
-bool run_map_fd(struct run_file *f, int fd);
-void run_unmap(const struct run_file *f); /* also after these returned false */
-bool run_in_file(const struct run_file *f, uint64_t offset, uint64_t size);
-
-/* `room`: the bytes from the name to the end of the names, one of which may lack its final zero. */
-typedef bool run_symbol_test(const Elf64_Sym *symbol, const char *name, size_t room);
-
-/* Whether a symbol of the file's table of this type (SHT_DYNSYM, SHT_SYMTAB) passes the test; -1:
- * it is not known. */
-int run_has_symbol(const char *path, unsigned type, run_symbol_test *test);
 
 /* Whether the program defines malloc itself, according to its symbols. */
 bool run_has_malloc(const char *elf);

@@ -31,7 +31,7 @@ static bool is_missing_atomic(const Elf64_Sym *s, const char *name, size_t room)
 /* False where it is not known. */
 static bool file_lacks(const char *path)
 {
-	return run_has_symbol(path, SHT_DYNSYM, is_missing_atomic) == 0;
+	return elf_has_symbol(path, SHT_DYNSYM, is_missing_atomic) == 0;
 }
 
 /* A line of its: "\tlibx.so.1 => /lib/libx.so.1 (0x...)", or a path alone, or "linux-vdso.so.1". */

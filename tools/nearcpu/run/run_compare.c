@@ -63,29 +63,29 @@ static int make_file(void)
 
 static bool same_content(int a, int b)
 {
-	struct run_file x, y;
+	struct elf_file x, y;
 	bool same = false;
 
-	if (!run_map_fd(&x, a))
+	if (!elf_map_fd(&x, a))
 		return false;
-	if (run_map_fd(&y, b)) {
+	if (elf_map_fd(&y, b)) {
 		same = x.size == y.size && memcmp(x.at, y.at, x.size) == 0;
-		run_unmap(&y);
+		elf_unmap(&y);
 	}
-	run_unmap(&x);
+	elf_unmap(&x);
 	return same;
 }
 
 /* Returns an exit status. */
 static int copy(int from, const char *path)
 {
-	struct run_file f;
+	struct elf_file f;
 	int code;
 
-	if (!run_map_fd(&f, from))
+	if (!elf_map_fd(&f, from))
 		return output_write("run", path, NULL, 0);
 	code = output_write("run", path, f.at, f.size);
-	run_unmap(&f);
+	elf_unmap(&f);
 	return code;
 }
 

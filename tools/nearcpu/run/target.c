@@ -50,7 +50,7 @@ static int target_find(struct target *t, const char *name, char path[PATH_MAX])
 /* ---- what it is ---- */
 
 /* Whether it is an ELF file, and its header. */
-static bool read_header(const struct run_file *f, Elf64_Ehdr *e)
+static bool read_header(const struct elf_file *f, Elf64_Ehdr *e)
 {
 	if (f->size < sizeof(*e) || memcmp(f->at, ELFMAG, SELFMAG) != 0)
 		return false;
@@ -76,12 +76,12 @@ static const char *machine_name(unsigned machine)
 }
 
 /* The file's interpreter, "" if it has none; false: its program headers are damaged. */
-static bool find_interpreter(const struct run_file *f, const Elf64_Ehdr *e, char *interpreter,
+static bool find_interpreter(const struct elf_file *f, const Elf64_Ehdr *e, char *interpreter,
 			     size_t size)
 {
 	interpreter[0] = '\0';
 	if (e->e_phentsize != sizeof(Elf64_Phdr) ||
-	    !run_in_file(f, e->e_phoff, e->e_phnum * sizeof(Elf64_Phdr)))
+	    !elf_in_file(f, e->e_phoff, e->e_phnum * sizeof(Elf64_Phdr)))
 		return false;
 	for (unsigned i = 0; i < e->e_phnum; i++) {
 		Elf64_Phdr p;
@@ -89,7 +89,7 @@ static bool find_interpreter(const struct run_file *f, const Elf64_Ehdr *e, char
 		memcpy(&p, f->at + e->e_phoff + i * sizeof(p), sizeof(p));
 		if (p.p_type != PT_INTERP)
 			continue;
-		if (!p.p_filesz || !run_in_file(f, p.p_offset, p.p_filesz))
+		if (!p.p_filesz || !elf_in_file(f, p.p_offset, p.p_filesz))
 			return false;
 		snprintf(interpreter, size, "%.*s", (int)p.p_filesz, f->at + p.p_offset);
 		return true;
@@ -100,13 +100,13 @@ static bool find_interpreter(const struct run_file *f, const Elf64_Ehdr *e, char
 /* Names of what a library needs and has are among its strings. */
 static bool has_string(const char *library, const char *name)
 {
-	struct run_file f;
+	struct elf_file f;
 	bool found;
 
-	if (!run_map(&f, library))
+	if (!elf_map(&f, library))
 		return false;
 	found = memmem(f.at, f.size, name, strlen(name) + 1) != NULL;
-	run_unmap(&f);
+	elf_unmap(&f);
 	return found;
 }
 
@@ -128,11 +128,11 @@ static int compare_libc(struct target *t, const char *library, bool musl)
 /* 0, or refused: they must be for the same CPU. */
 static int compare_machine(struct target *t, const char *library, const Elf64_Ehdr *its)
 {
-	struct run_file f;
+	struct elf_file f;
 	Elf64_Ehdr mine;
-	bool is_library = run_map(&f, library) && read_header(&f, &mine);
+	bool is_library = elf_map(&f, library) && read_header(&f, &mine);
 
-	run_unmap(&f);
+	elf_unmap(&f);
 	if (!is_library)
 		return REFUSE(t, LAUNCH_CANNOT, "cannot be run with '%s': it is no library",
 			      library);
@@ -191,7 +191,7 @@ static int refuse_rights(struct target *t, const char *rights)
 			      : "");
 }
 
-static int check_elf(struct target *t, const char *path, const struct run_file *f,
+static int check_elf(struct target *t, const char *path, const struct elf_file *f,
 		     const Elf64_Ehdr *its)
 {
 	struct run_options *o = t->options;
@@ -250,8 +250,8 @@ static int check_file(struct target *t, const char *path, int depth)
 {
 	char line[HEAD_SIZE] = "/bin/sh"; /* what execvp makes of a file that the kernel refuses */
 	const char *why = launch_rights(path);
-	struct run_file f;
-	bool is_readable = run_map(&f, path); /* else it may still be run */
+	struct elf_file f;
+	bool is_readable = elf_map(&f, path); /* else it may still be run */
 	Elf64_Ehdr e;
 	int code = 0;
 
@@ -266,7 +266,7 @@ static int check_file(struct target *t, const char *path, int depth)
 	} else if (is_readable) {
 		code = check_script(t, path, line, depth);
 	}
-	run_unmap(&f);
+	elf_unmap(&f);
 	return code;
 }
 
