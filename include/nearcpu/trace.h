@@ -8,7 +8,8 @@
  * Cost:      a tracepoint that is off .3 ns: a load and a branch; an event 2 to 3 ns and the
  *            counter, which is most of it (10 ns on some CPUs); with CLOCK_MONOTONIC 9 ns and that.
  *            An event that a condition leaves out 3 to 5 ns. Of a trigger or with a context 10
- *            to 35 ns more, with the thread's name 240 (AMD EPYC); others cost nothing for that.
+ *            to 35 ns more, also with a call stack of 8 frames, with the thread's name 240 (AMD
+ *            EPYC); others cost nothing for that.
  * Memory:    a ring per slot in use, of up to the size that the session has: what was written, and
  *            1 MiB ahead of it; the first 64 KiB of two further rings; a file of 64 KiB. With
  *            triggers or contexts some pages, and 64 KiB for each latency.
@@ -356,6 +357,10 @@ enum near_trace_with {
 	NEAR_TRACE_WITH_THREAD = 2, /* (string, thread): its name */
 	/* (u32, pid), (u64, pid_namespace), the inode of /proc/self/ns/pid, (string, cgroup). */
 	NEAR_TRACE_WITH_PROCESS = 4,
+	/* (array_x64, stack): return addresses, that in the function with the tracepoint first, of
+	 * as many frames as the record has room for, up to 31. By frame pointers: programs are
+	 * compiled with -fno-omit-frame-pointer. */
+	NEAR_TRACE_WITH_STACK = 8,
 };
 
 /* The events of tracepoints that match the pattern have these of enum near_trace_with, or 0, from

@@ -49,7 +49,7 @@ struct near__block {
 	char locks[144]; /* locks/locks_state.h */
 	char queue[32];  /* queue/queue.h */
 	char rcu[256];   /* rcu/rcu.h */
-	char trace[40];  /* trace/trace.h */
+	char trace[64];  /* trace/trace.h */
 	char reason[24]; /* base/reason.c */
 	char malloc[32]; /* malloc/diagnostics/profile.c */
 };

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,49 +13,18 @@
 #include <unistd.h>
 
 #define ROOM ((size_t)64 << 10)
+#define RECORD ((size_t)256)
 #define MOST_FIELDS 64
-#define MOST_MORE 6
+#define MOST_MORE 7
 
 /* Of enum near_trace_with, from bit 0 on. */
 static const char *const texts[] = {
 	"bytes trace_id;bytes span_id",
 	"string thread",
 	"u32 pid;u64 pid_namespace;string cgroup",
+	"array_x64 stack",
 };
 #define KINDS (sizeof(texts) / sizeof(*texts))
-
-/* ---- patterns ---- */
-
-int near__trace_context_add(const char *pattern, unsigned what)
-{
-	struct near__trace_triggers *all = near__trace.triggers;
-	uint32_t n = 0;
-
-	if (!*pattern || strlen(pattern) >= NEAR__TRACE_PATTERN)
-		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
-	if (what >> KINDS)
-		return near__trace_fail(-EINVAL, "there is no such context");
-	for (uint32_t i = 0; i < all->contexts; i++)
-		if (strcmp(pattern, "*") != 0 && strcmp(all->context[i].pattern, pattern) != 0)
-			all->context[n++] = all->context[i];
-	all->contexts = n;
-	if (n == NEAR__TRACE_CONTEXTS)
-		return near__trace_fail(-E2BIG, "there are 8 patterns since the last `*`");
-	strcpy(all->context[n].pattern, pattern);
-	all->context[n].what = what;
-	all->contexts++;
-	return 0;
-}
-
-uint32_t near__trace_context_of(const struct near_trace_point *p)
-{
-	const struct near__trace_triggers *all = near__trace.triggers;
-
-	for (uint32_t i = all->contexts; i-- > 0;)
-		if (near__trace_match(all->context[i].pattern, p->name))
-			return all->context[i].what;
-	return 0;
-}
 
 /* ---- variants ---- */
 
@@ -103,57 +73,118 @@ static char *fields_text(const struct near_trace_point *p, uint32_t what)
 	return text;
 }
 
-static struct near__trace_variant *variant_make(const struct near_trace_point *p, uint32_t what)
+/* Another one like this. False: no memory, or no id is left. */
+static bool variant_add(const struct near__trace_variant *like)
 {
 	struct near__trace_variant *v = near__trace_room(sizeof(*v));
-	char *fields = v ? fields_text(p, what) : NULL;
 
-	if (!fields || near__trace.points_known == NEAR__TRACE_IDS - 1)
-		return NULL;
-	v->of = p;
-	v->what = what;
-	v->point.level = p->level;
+	if (!v || !like->point.fields || near__trace.points_known == NEAR__TRACE_IDS - 1)
+		return false;
+	*v = *like;
 	v->point.head = UINT64_C(3) << NEAR__TRACE_WORDS_SHIFT |
 			(uint64_t)++near__trace.points_known << NEAR__TRACE_ID_SHIFT;
-	v->point.name = p->name;
-	v->point.fields = fields;
-	v->point.place = p->place;
-	v->point.values = p->values;
 	v->point.next = near__trace.variants;
 	near__trace.variants = &v->point;
-	return v;
+	return true;
 }
 
 static struct near__trace_variant *variant_find(const struct near_trace_point *p, uint32_t what)
 {
+	struct near__trace_variant new = {.of = p, .what = what};
+
 	for (struct near_trace_point *at = near__trace.variants; at; at = at->next) {
 		struct near__trace_variant *v = (struct near__trace_variant *)at;
 
 		if (v->of == p && v->what == what)
 			return v;
 	}
-	return variant_make(p, what);
+	new.point.level = p->level;
+	new.point.name = p->name;
+	new.point.fields = fields_text(p, what);
+	new.point.place = p->place;
+	new.point.values = p->values;
+	return variant_add(&new) ? (struct near__trace_variant *)near__trace.variants : NULL;
 }
 
 struct near_trace_point *near__trace_variant_of(const struct near_trace_point *p, uint32_t what)
 {
 	struct near__trace_variant *v = variant_find(p, what);
-	struct near_trace_point *next;
-	bool written;
 
-	if (!v)
+	if (!v || !near__trace_write_points(near__trace.current, near__trace.variants))
 		return NULL;
-	if (v->point.session != near__trace.number) {
-		next = v->point.next;
-		v->point.next = NULL; /* this one alone */
-		written = near__trace_write_points(near__trace.current, &v->point);
-		v->point.next = next;
-		if (!written)
-			return NULL;
-	}
 	/* Release: pairs with the acquire in near__trace_write. */
 	__atomic_store_n(&v->point.enabled, near__trace.current->clock, __ATOMIC_RELEASE);
 	return &v->point;
+}
+
+/* ---- objects ---- */
+
+static void object_add(const char *line)
+{
+	struct near__trace_variant new = {.point = {.name = NEAR__TRACE_OBJECT, .fields = ""}};
+	const struct near_trace_point *p;
+	char *place;
+
+	near__trace_lock();
+	for (p = near__trace.variants; p && strcmp(p->place, line) != 0;)
+		p = p->next;
+	place = p ? NULL : near__trace_room(strlen(line) + 1);
+	if (place) {
+		new.point.place = strcpy(place, line);
+		variant_add(&new);
+	}
+	if (near__trace.current && near__trace_is_own())
+		near__trace_write_points(near__trace.current, near__trace.variants);
+	near_lock_unlock(&near__trace.lock);
+}
+
+static void search_objects(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[PATH_MAX + 128];
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strstr(line, " r-xp ") && strchr(line, '/'))
+			object_add(line);
+	}
+	if (maps)
+		fclose(maps);
+}
+
+/* ---- patterns ---- */
+
+int near__trace_context_add(const char *pattern, unsigned what)
+{
+	struct near__trace_triggers *all = near__trace.triggers;
+	uint32_t n = 0;
+
+	if (!*pattern || strlen(pattern) >= NEAR__TRACE_PATTERN)
+		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
+	if (what >> KINDS)
+		return near__trace_fail(-EINVAL, "there is no such context");
+	for (uint32_t i = 0; i < all->contexts; i++)
+		if (strcmp(pattern, "*") != 0 && strcmp(all->context[i].pattern, pattern) != 0)
+			all->context[n++] = all->context[i];
+	all->contexts = n;
+	if (n == NEAR__TRACE_CONTEXTS)
+		return near__trace_fail(-E2BIG, "there are 8 patterns since the last `*`");
+	strcpy(all->context[n].pattern, pattern);
+	all->context[n].what = what;
+	if (what & NEAR_TRACE_WITH_STACK)
+		__atomic_store_n(&near__trace.find_objects, search_objects, __ATOMIC_RELAXED);
+	all->contexts++;
+	return 0;
+}
+
+uint32_t near__trace_context_of(const struct near_trace_point *p)
+{
+	const struct near__trace_triggers *all = near__trace.triggers;
+
+	for (uint32_t i = all->contexts; i-- > 0;)
+		if (near__trace_match(all->context[i].pattern, p->name))
+			return all->context[i].what;
+	return 0;
 }
 
 /* ---- the process ---- */
@@ -225,19 +256,20 @@ static unsigned add_ids(struct near__trace_piece *to)
 	return 2;
 }
 
-void near__trace_write_context(struct near_trace_point *variant, uint32_t what, const void *payload,
-			       uint32_t bytes, const struct near__trace_piece *pieces,
-			       uint32_t fields)
+void near__trace_write_context(const struct near__trace_bound *b, const void *payload,
+			       const struct near__trace_piece *pieces, const void *frame)
 {
 	const struct near__trace_triggers *all = near__trace.triggers;
 	struct near__trace_piece all_pieces[MOST_FIELDS + MOST_MORE];
-	unsigned n = pieces ? fields : 1;
+	unsigned n = pieces ? b->fields : 1;
+	uint64_t what = b->what, stack[RECORD / sizeof(uint64_t)];
+	size_t used = sizeof(uint16_t), depth; /* with lengths */
 	char name[17] = "";
 
 	if (pieces)
 		memcpy(all_pieces, pieces, n * sizeof(*pieces));
 	else
-		all_pieces[0] = (struct near__trace_piece){payload, bytes, 0};
+		all_pieces[0] = (struct near__trace_piece){payload, b->bytes, 0};
 	if (what & NEAR_TRACE_WITH_IDS)
 		n += add_ids(&all_pieces[n]);
 	if (what & NEAR_TRACE_WITH_THREAD) {
@@ -250,5 +282,14 @@ void near__trace_write_context(struct near_trace_point *variant, uint32_t what, 
 							     sizeof(all->pid_namespace), 0};
 		all_pieces[n++] = (struct near__trace_piece){all->cgroup, strlen(all->cgroup), 1};
 	}
-	near__trace_write_pieces(variant, all_pieces, n);
+	if (what & NEAR_TRACE_WITH_STACK) {
+		/* The frames that the record has room for: a chain would be several records. */
+		for (unsigned i = 0; i < n; i++)
+			used += all_pieces[i].size + sizeof(uint16_t);
+		depth = used < RECORD ? (RECORD - used) / sizeof(*stack) : 0;
+		depth = near__trace_stack(stack, depth, frame);
+		all_pieces[n++] =
+			(struct near__trace_piece){stack, depth * sizeof(*stack), sizeof(*stack)};
+	}
+	near__trace_write_pieces(b->variant, all_pieces, n);
 }

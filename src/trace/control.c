@@ -59,10 +59,12 @@ static void *control_work(void *arg)
 		if (now_ms() - calibrated < interval)
 			continue;
 		near__trace_store_moment(t->file.session);
+		near__trace_find_objects();
 		calibrated = now_ms();
 		if (interval < LONGEST_INTERVAL_MS)
 			interval *= 2;
 	}
+	near__trace_find_objects();
 	near__trace_serve_triggers(t, true);
 	return NULL;
 }

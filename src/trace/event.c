@@ -375,8 +375,13 @@ __attribute__((noinline)) static void write_word(struct near_trace_point *p, uin
 		if (try_once(NEAR_TRACE_MONOTONIC, &classes[0], &e))
 			return;
 	}
-	if (!(clock & NEAR__TRACE_FILTERED) || near__trace_passes(p, &word, NULL))
-		near__trace_write(p, &word, 1, 0, false);
+	near__trace_write(p, &word, 1, 0, false);
+}
+
+/* As words_choose in src/trace/payload.c. */
+__attribute__((noinline)) static void word_choose(struct near_trace_point *p, uint64_t word)
+{
+	near__trace_choose(p, &word, NULL, 1, __builtin_frame_address(0));
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)
@@ -384,7 +389,9 @@ void near__trace_one(struct near_trace_point *p, uint64_t word)
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
 	uint32_t tid = near__more.tid;
 
-	if (clock == NEAR__TRACE_WATCHED)
+	if (clock > NEAR_TRACE_NO_CLOCK && clock & NEAR__TRACE_FILTERED)
+		word_choose(p, word);
+	else if (clock == NEAR__TRACE_WATCHED)
 		near__trace_watch();
 	else if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
 		 !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))

@@ -270,7 +270,7 @@ static unsigned value_compare(unsigned kind, uint64_t a, uint64_t b)
 	}
 }
 
-/* Inline, also where it is not the only copy: near__trace_passes is what a condition costs. */
+/* Inline, also where it is not the only copy: this is what a condition costs. */
 __attribute__((always_inline)) static inline bool is_true(uint32_t code, uint64_t operand,
 							  const char *at)
 {
@@ -306,8 +306,19 @@ static bool is_triggered(const struct near_trace_point *p)
 /* While it changes the event is recorded: a handler may have interrupted the change. The filter of
  * a tracepoint that has a trigger always is as one that changes: so triggers cost the conditions of
  * others nothing. */
-bool near__trace_passes(struct near_trace_point *p, const void *payload,
-			const struct near__trace_piece *pieces)
+__attribute__((noinline)) static void choose_slowly(struct near_trace_point *p, const void *payload,
+						    const struct near__trace_piece *pieces,
+						    unsigned n, const void *frame)
+{
+	if (is_triggered(p))
+		near__trace.play_triggers(p, payload, pieces, n, frame);
+	else
+		near__trace.record(p, payload, pieces, n);
+}
+
+/* All calls are the last ones, so that nothing is saved. */
+void near__trace_choose(struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces, unsigned n, const void *frame)
 {
 	const struct near__trace_filter *f = &p->filter;
 	uint32_t changes = __atomic_load_n(&f->changes, __ATOMIC_ACQUIRE);
@@ -316,10 +327,9 @@ bool near__trace_passes(struct near_trace_point *p, const void *payload,
 	const char *at = field_at(code, payload, pieces);
 
 	if (changes % 2 || changes != __atomic_load_n(&f->changes, __ATOMIC_RELAXED))
-		return !is_triggered(p) || near__trace.passes_trigger(p, payload, pieces);
-	if (is_true(code, operand, at))
-		return true;
-	if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
+		choose_slowly(p, payload, pieces, n, frame);
+	else if (is_true(code, operand, at))
+		near__trace.record(p, payload, pieces, n);
+	else if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
 		near__trace_watch();
-	return false;
 }

@@ -121,6 +121,10 @@ struct near__trace_point_record {
 	char texts[]; /* name ("provider:event"), fields, "file:line" */
 };
 
+/* A tracepoint without events, whose place is a line of /proc/PID/maps: code of the program, or of
+ * a library, of which call stacks have addresses. */
+#define NEAR__TRACE_OBJECT "near_trace:object"
+
 struct near__trace_ring {
 	/* Bytes written; the store commits a record. Written by the slot's sequences, or under
 	 * the ring's lock. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define MOST_PIECES 70 /* with those of a context */
+#define MOST_PIECES 71 /* with those of a context */
 #define RECORD ((size_t)256)
 #define PART (RECORD - sizeof(uint64_t)) /* of a chain; its first word says which it is */
 #define MOST_PARTS 65535
@@ -173,16 +173,28 @@ write_slowly(struct near_trace_point *p, const struct near__trace_piece *pieces,
 	near__trace_write(p, words, take_words(&s, words, RECORD), flags, false);
 }
 
+/* Apart, and with a frame pointer, which the next function reads: that is not called last. */
+__attribute__((noinline)) static void words_choose(struct near_trace_point *p,
+						   const uint64_t *words, size_t size)
+{
+	near__trace_choose(p, words, NULL, (unsigned)((size + 7) / 8), __builtin_frame_address(0));
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
 {
 	if (near__trace_is_watched(p))
 		near__trace_watch();
-	else if (!near__trace_is_filtered(p) || near__trace_passes(p, words, NULL))
+	else if (near__trace_is_filtered(p))
+		words_choose(p, words, size);
+	else
 		near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }
 
-static inline void pieces_write(struct near_trace_point *p, const struct near__trace_piece *pieces,
-				unsigned n)
+/* Apart: near__trace_pieces has no stack frame for it. */
+__attribute__((noinline)) void near__trace_write_pieces(struct near_trace_point *p,
+							const struct near__trace_piece *pieces,
+							unsigned n)
 {
 	uint64_t words[RECORD / 8];
 	size_t bytes = pieces_gather((char *)words, pieces, n);
@@ -196,10 +208,21 @@ static inline void pieces_write(struct near_trace_point *p, const struct near__t
 	near__trace_write(p, words, n, 0, false);
 }
 
-void near__trace_write_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
-			      unsigned n)
+void near__trace_record(struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces, unsigned n)
 {
-	pieces_write(p, pieces, n);
+	if (pieces)
+		near__trace_write_pieces(p, pieces, n);
+	else
+		near__trace_write(p, payload, n, 0, false);
+}
+
+/* As words_choose. */
+__attribute__((noinline)) static void
+pieces_choose(struct near_trace_point *p, const struct near__trace_piece *pieces, unsigned n)
+{
+	near__trace_choose(p, NULL, pieces, n, __builtin_frame_address(0));
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
@@ -207,6 +230,8 @@ void near__trace_pieces(struct near_trace_point *p, const struct near__trace_pie
 {
 	if (near__trace_is_watched(p))
 		near__trace_watch();
-	else if (!near__trace_is_filtered(p) || near__trace_passes(p, NULL, pieces))
-		pieces_write(p, pieces, n);
+	else if (near__trace_is_filtered(p))
+		pieces_choose(p, pieces, n);
+	else
+		near__trace_write_pieces(p, pieces, n);
 }

@@ -197,7 +197,8 @@ static bool write_point(struct near__trace_run *t, const struct near_trace_point
 bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from)
 {
 	for (struct near_trace_point *p = from; p; p = p->next) {
-		if (!(p->head >> NEAR__TRACE_ID_SHIFT & MOST))
+		if (!(p->head >> NEAR__TRACE_ID_SHIFT & MOST) ||
+		    p->session == t->file.session->number)
 			continue;
 		if (!write_point(t, p))
 			return false;

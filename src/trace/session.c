@@ -168,6 +168,7 @@ static int get_ready(void)
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	near__trace.resume = session_resume;
+	near__trace.record = near__trace_record;
 	near__trace.check_orders = near__trace_check_orders;
 	near__trace.find_order = near__trace_find_order;
 	near__trace.start_thread = near__trace_start_thread;

@@ -120,6 +120,8 @@ struct near__trace_thread {
 	uint32_t inside; /* slow paths that the thread is in, one within the other */
 	uint32_t ids;    /* of these two, how many are set; atomic for signal handlers */
 	unsigned char trace_id[16], span_id[8];
+	/* Of the thread's own stack, see stack.c; atomic for signal handlers. */
+	uintptr_t stack_top, stack_low, stack_least;
 };
 NEAR__BLOCK_PART(near__trace_thread, struct near__trace_thread, trace);
 
@@ -137,6 +139,9 @@ struct near__trace {
 	struct near__trace_run *(*resume)(void);
 	int (*start_thread)(struct near__trace_run *t);
 	void (*watch_forks)(void); /* registers the handlers of fork, once */
+	/* near__trace_record, for a condition. */
+	void (*record)(struct near_trace_point *p, const void *payload,
+		       const struct near__trace_piece *pieces, unsigned n);
 	/* Of a child without a thread, by events. */
 	void (*check_orders)(void);
 	void (*find_order)(struct near__trace_run *t);
@@ -155,12 +160,16 @@ struct near__trace {
 	struct near_trace_point *first, **last;
 	struct near_trace_point *variants; /* see context.h */
 	uint32_t *wakes; /* what the session's thread sleeps on; NULL: none does; atomic */
-	/* NULL: there never was one. Then an event of a tracepoint that has one, and whether it is
-	 * still to be recorded; and whether a tracepoint has one. `f`: its condition, or NULL. */
+	/* NULL: there never was one. Then what records an event of a tracepoint that has one, as
+	 * near__trace_choose; and whether a tracepoint has one. `f`: its condition, or NULL. */
 	struct near__trace_triggers *triggers;
-	bool (*passes_trigger)(struct near_trace_point *p, const void *payload,
-			       const struct near__trace_piece *pieces);
+	void (*play_triggers)(struct near_trace_point *p, const void *payload,
+			      const struct near__trace_piece *pieces, unsigned n,
+			      const void *frame);
 	bool (*bind)(struct near_trace_point *p, const struct near__trace_filter *f, bool is_on);
+	/* Makes records of the objects that the process has by now; NULL: no event has had a
+	 * stack. Atomic. */
+	void (*find_objects)(void);
 	/* Events of what a trigger does, near_trace:trigger and near_trace:snapshot. */
 	void (*note_trigger)(uint32_t number, uint64_t ns);
 	void (*note_snapshot)(const char *file, const char *trigger, int32_t error);
@@ -313,6 +322,9 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 /* A payload of these pieces. */
 void near__trace_write_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
 			      unsigned n);
+/* One of both: a payload without lengths, of n words, or n pieces. */
+void near__trace_record(struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces, unsigned n);
 /* The calling thread's id. */
 uint32_t near__trace_tid(void);
 
@@ -455,6 +467,13 @@ void near__trace_leave_triggers(void);
 /* By the session's thread, at last if it `ends`. Returns for how long it may sleep. */
 int64_t near__trace_serve_triggers(struct near__trace_run *t, bool ends);
 
+/* Without near__trace.lock. Relaxed: the function is constant. */
+static inline void near__trace_find_objects(void)
+{
+	if (__atomic_load_n(&near__trace.find_objects, __ATOMIC_RELAXED))
+		near__trace.find_objects();
+}
+
 /* ---- conditions (filter.c) ---- */
 
 bool near__trace_is_condition(const char *text);
@@ -480,10 +499,10 @@ static inline bool near__trace_is_filtered(const struct near_trace_point *p)
 
 	return NEAR__UNLIKELY(enabled & NEAR__TRACE_FILTERED);
 }
-/* Whether an event is to be recorded: one with this payload, without lengths, or with these
- * pieces. While the filter changes: true. */
-bool near__trace_passes(struct near_trace_point *p, const void *payload,
-			const struct near__trace_piece *pieces);
+/* An event of such a tracepoint, with n words of a payload without lengths, or with n pieces; the
+ * frame of the function that the program has called, see stack.c. */
+void near__trace_choose(struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces, unsigned n, const void *frame);
 
 /* ---- clocks (clock.c) ---- */
 

@@ -75,17 +75,17 @@ static void set_triggers(struct near__conf_text from)
 /* Of all tracepoints. */
 static void set_context(struct near__conf_text from)
 {
-	static const char *const names[] = {"ids", "thread", "process"};
+	static const char *const names[] = {"ids", "thread", "process", "stack"};
 	char texts[64], *rest = texts, *name;
 	unsigned what = 0, i;
 
 	conf_copy(texts, sizeof(texts), from);
 	while (*texts && (name = strsep(&rest, "+"))) {
-		for (i = 0; i < 3 && strcmp(name, names[i]) != 0; i++)
+		for (i = 0; i < 4 && strcmp(name, names[i]) != 0; i++)
 			continue;
-		if (i == 3)
+		if (i == 4)
 			dprintf(2, "nearcpu: NEAR_CONF: there is no trace_context '%s'\n", name);
-		what |= 1u << i & 7;
+		what |= 1u << i & 15;
 	}
 	if (what && near_trace_context("*", what) < 0)
 		dprintf(2, "nearcpu: NEAR_CONF: trace_context: %s\n", near_trace_error());

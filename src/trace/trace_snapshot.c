@@ -184,6 +184,7 @@ int near_trace_snapshot(const char *file)
 	struct region_caller caller = near__region_enter();
 	int err;
 
+	near__trace_find_objects();
 	near__trace_lock();
 	err = near__trace_snapshot(file, 0, 0);
 	near_lock_unlock(&near__trace.lock);

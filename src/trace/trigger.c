@@ -169,36 +169,28 @@ static struct near__trace_bound *bound_of(const struct near_trace_point *p)
 	return __atomic_load_n(&near__trace.triggers->bound[id_of(p)], __ATOMIC_ACQUIRE);
 }
 
-static void event_record(struct near_trace_point *p, const struct near__trace_bound *b,
-			 const void *payload, const struct near__trace_piece *pieces)
-{
-	if (b->what)
-		near__trace_write_context(b->variant, (uint32_t)b->what, payload, b->bytes, pieces,
-					  b->fields);
-	else if (pieces)
-		near__trace_write_pieces(p, pieces, b->fields);
-	else
-		near__trace_write(p, payload, b->bytes ? (b->bytes + 7) / 8 : 1, 0, false);
-}
-
-static bool passes_trigger(struct near_trace_point *p, const void *payload,
-			   const struct near__trace_piece *pieces)
+/* What changes counts as nothing. */
+static void play_triggers(struct near_trace_point *p, const void *payload,
+			  const struct near__trace_piece *pieces, unsigned n, const void *frame)
 {
 	struct near__trace_bound *from = bound_of(p), b;
 
 	if (!from || !bound_copy(&b, from))
-		return true;
-	if (!b.is_filtered || near__trace_is_true(&b.filter, payload, pieces))
-		event_record(p, &b, payload, pieces);
-	else if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
-		near__trace_watch();
+		memset(&b, 0, sizeof(b));
+	if (b.is_filtered && !near__trace_is_true(&b.filter, payload, pieces)) {
+		if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
+			near__trace_watch();
+	} else if (b.what) {
+		near__trace_write_context(&b, payload, pieces, frame);
+	} else {
+		near__trace_record(p, payload, pieces, n);
+	}
 	/* The first event of a child of fork is one, too. */
 	if (!near__trace_is_own() || !__atomic_load_n(&near__trace.wakes, __ATOMIC_RELAXED))
-		return false;
+		return;
 	for (unsigned i = 0; i < NEAR__TRACE_TRIGGERS; i++)
 		if (b.role[i].is)
 			role_play(&near__trace.triggers->list[i], &b.role[i], payload, pieces);
-	return false;
 }
 
 /* ---- tracepoints ---- */
@@ -347,7 +339,7 @@ static struct near__trace_triggers *make_all(void)
 {
 	struct near__trace_triggers *all = near__trace_map(sizeof(*all));
 
-	near__trace.passes_trigger = passes_trigger;
+	near__trace.play_triggers = play_triggers;
 	near__trace.bind = trigger_bind;
 	/* Release: pairs with the acquire of `enabled`, which a later store switches on. */
 	__atomic_store_n(&near__trace.triggers, all, __ATOMIC_RELEASE);
@@ -450,5 +442,6 @@ int near_trace_context(const char *pattern, unsigned what)
 	near__trace_lock();
 	n = context_change(pattern, what);
 	near_lock_unlock(&near__trace.lock);
+	near__trace_find_objects();
 	return near__region_leave(c, n);
 }

@@ -3,7 +3,7 @@
  *
  * A tracepoint of a trigger has NEAR__TRACE_TRIGGERED in `enabled`, and a filter that always is as
  * one that changes: its events leave the common case, as those with a condition do, and come to
- * passes_trigger. No other event executes an instruction more. Such an event is
+ * play_triggers. No other event executes an instruction more. Such an event is
  * recorded first; then, if the trigger's condition is true, it stores the time to `pending` and
  * wakes the thread, which takes the snapshot: an event may be in a signal handler or in malloc, and
  * a snapshot takes milliseconds and a lock. In a process without the thread, as a child of fork,

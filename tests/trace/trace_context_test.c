@@ -200,7 +200,7 @@ static void errors(void **state)
 	assert_int_equal(near_trace_context("*", NEAR_TRACE_WITH_IDS), -ENOENT);
 	START(0);
 	assert_int_equal(near_trace_context("", NEAR_TRACE_WITH_IDS), -EINVAL);
-	assert_int_equal(near_trace_context("*", 8), -EINVAL);
+	assert_int_equal(near_trace_context("*", 16), -EINVAL);
 	assert_non_null(near_trace_error());
 	for (unsigned i = 0; i < 8; i++) {
 		snprintf(pattern, sizeof(pattern), "a:%u", i);
@@ -257,7 +257,7 @@ static void contexts_change_while_events_come(void **state)
 		threads[i] = unit_start(trace_until_end, (void *)(uintptr_t)span_id);
 	unit_timer(200, switch_ids);
 	for (unsigned i = 0; i < unit_scale(100); i++) {
-		near_trace_context("test:*", i % 8);
+		near_trace_context("test:*", i % 16);
 		usleep(300);
 	}
 	__atomic_store_n(&ends, true, __ATOMIC_RELAXED);

@@ -29,4 +29,7 @@ NEAR__INLINE void near__pauses(unsigned n)
 	(void)n;
 }
 
+/* The frame, {the caller's, the return address}, of a frame pointer: not known. */
+#define NEAR__FRAME(at) ((void)(at), (const uintptr_t *)NULL)
+
 #endif

@@ -144,4 +144,7 @@ NEAR__INLINE void near__pauses(unsigned n)
 		__asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" : : : "memory");
 }
 
+/* The frame, {the caller's, the return address}, of a frame pointer. */
+#define NEAR__FRAME(at) ((const uintptr_t *)(at)-2)
+
 #endif

@@ -150,4 +150,7 @@ NEAR__INLINE void near__pauses(unsigned n)
 	__asm__ volatile("lfence" : : : "memory");
 }
 
+/* The frame, {the caller's, the return address}, of a frame pointer. */
+#define NEAR__FRAME(at) ((const uintptr_t *)(at))
+
 #endif
