@@ -346,6 +346,35 @@ class Program(Case):
         found = re.findall(r"test:(?:count|text): .*cgroup = ", self.babeltrace())
         self.assertEqual(len(found), 2 * 30)
 
+    def test_record_with_call_stacks(self):
+        """Every form but CTF has the functions, while the program's file is the one that ran."""
+        self.file = os.path.join(self.dir, "folder")
+        program = shutil.copy(PROGRAM, os.path.join(self.dir, "a program"))
+        result = self.record("--output", self.file, "--context", "stack", "--", program, "-", "0",
+                             "30")
+        self.assertEqual(result.returncode, 0)
+        shown = self.trace("show", "--name", "test:*")
+        stacks = re.findall(r" test:\w+ .* stack=\[(.*)\]", shown)
+        self.assertEqual(len(stacks), 2 * (30 + 1))
+        if stacks[0]:
+            self.assertEqual(len(re.findall(r"\btrace\+0x", "\n".join(stacks))), 2 * (30 + 1))
+            self.assertEqual(shown.count("on_signal+0x"), 2)
+            chrome = json.loads(self.trace("export", "--chrome", "-"))["traceEvents"]
+            self.assertTrue(all(any(frame.startswith("trace+0x") for frame in e["args"]["stack"])
+                                for e in chrome if e["name"] == "test:count"))
+            self.assertIn("trace+0x", self.trace("export", "--csv", "-"))
+            self.assertRegex(self.trace("show", "--html", "-"), r'"0x[0-9a-f]+":"trace\+0x')
+        self.assertNotIn("near_trace:object", shown + self.trace("list") + self.trace("stat"))
+        os.rename(program, program + " of then")
+        shutil.copy(PROGRAM, program)
+        changed = self.trace("show")
+        self.assertNotIn("trace+0x", changed)
+        if stacks[0]:
+            self.assertIn("a?program+0x", changed)
+        os.unlink(program)
+        os.mkfifo(program)
+        self.assertEqual(self.trace("show"), changed)
+
     def test_record_with_triggers(self):
         self.file = os.path.join(self.dir, "folder")
         result = self.record("--output", self.file, "--trigger", "test:text if n>=10 after 60m",

@@ -4,6 +4,7 @@
 #define NEARCPU_TRACE_PRINT_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "common/child.h"
 #include "common/output.h"
@@ -23,6 +24,8 @@ void trace_print_string(FILE *out, const char *s, size_t size, enum trace_style 
 /* Of at most 8 bytes, in this machine's byte order. */
 uint64_t trace_load_unsigned(const char *at, unsigned size);
 int64_t trace_load_signed(const char *at, unsigned size);
+/* Of a field of return addresses: "main+0x1c", or "libc.so.6+0x271ca", or "0x7f12". */
+const char *trace_address(const struct trace_field *f, uint64_t address);
 void trace_print_seconds(FILE *out, uint64_t ns);
 const char *trace_level_name(unsigned level);
 
@@ -65,11 +68,11 @@ int trace_stat(struct trace *t, const struct trace_wanted *w);
 
 int trace_record(int argc, char **argv);
 
-/* Records what the scheduler does in that folder, until the program has ended; if that could not
- * run the file goes. ring: bytes of each CPU, such as 1m, or a power of two that is not less. all:
- * of all processes. An exit status, after a message. */
+/* Records what the scheduler does in that folder, until the program has ended; pid 0: it was not
+ * started, and the file goes. ring: bytes of each CPU, such as 1m, or a power of two that is not
+ * less. all: of all processes. An exit status, after a message. */
 int trace_sched_start(const char *folder, const char *ring, bool all);
-void trace_sched_stop(bool has_run);
+void trace_sched_stop(pid_t pid, const char *program);
 
 /* A snapshot of a process that cannot make it. */
 int trace_copy(const struct trace_file *f, const char *path);

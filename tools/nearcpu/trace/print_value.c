@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #define EXACT (UINT64_C(1) << 53) /* integers that every reader of JSON knows exactly */
 
 /* Bytes of the character of UTF-8 there; 0: it is none. */
@@ -142,7 +144,8 @@ static void print_one(FILE *out, const struct trace_field *f, const char *at, bo
 		print_enum(out, f, at, is_json);
 		break;
 	case TRACE_HEX:
-		fprintf(out, is_json ? "\"0x%" PRIx64 "\"" : "0x%" PRIx64, value);
+		fprintf(out, is_json ? "\"%s\"" : "%s",
+			f->is_stack ? trace_address(f, value) : word("0x%" PRIx64, value).text);
 		break;
 	case TRACE_SIGNED:
 		quote = is_json && (number > (int64_t)EXACT || number < -(int64_t)EXACT) ? "\""

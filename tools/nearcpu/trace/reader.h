@@ -40,6 +40,8 @@ struct trace_field {
 	const char *name;
 	struct trace_label *labels; /* of TRACE_ENUM */
 	unsigned label_count;
+	struct trace_point *point;
+	bool is_stack; /* of return addresses */
 };
 
 struct trace_point {
@@ -52,6 +54,7 @@ struct trace_point {
 	unsigned field_count;
 	uint32_t fixed_size; /* of the payload; UINT32_MAX: it depends on lengths */
 	bool unknown;        /* the file does not have it: its payload is shown as words */
+	bool is_object;      /* a line of maps: not in the list */
 	bool selected;       /* by the filter */
 	uint64_t count;      /* of events that were returned */
 	char *texts;
@@ -99,6 +102,7 @@ struct trace_file {
 	/* Offsets in the file; sizes. */
 	uint64_t used_at, points_at, points_size, rings_at, rings_size, control_at;
 	struct trace_point **points; /* by id */
+	struct json_t *symbols;      /* what addresses are, see symbols.c; NULL: none */
 	/* The first file of the session, as of a stream: it has the tracepoints of all. */
 	struct trace_file *owner;
 	unsigned point_count; /* of those that the file has */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <nearcpu/seq.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,9 +309,11 @@ int trace_file_open(struct trace_file *f, const char *path, bool recover)
 void trace_file_close(struct trace_file *f)
 {
 	trace_free_points(f);
+	json_decref(f->symbols);
 	free(f->ring_at);
 	free(f->path);
 	f->ring_at = NULL;
+	f->symbols = NULL;
 	f->path = NULL;
 	if (f->fd >= 0)
 		close(f->fd);

@@ -73,7 +73,7 @@ void trace_number(struct trace *t, const struct trace_file *f, struct trace_poin
 static void number_points(struct trace *t, struct trace_file *f)
 {
 	for (unsigned id = 0; id < MOST_IDS; id++)
-		if (f->points[id])
+		if (f->points[id] && !f->points[id]->is_object)
 			trace_number(t, f, f->points[id]);
 }
 

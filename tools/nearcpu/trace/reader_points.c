@@ -87,6 +87,7 @@ static bool parse_field(struct trace_field *f, char *text)
 		return false;
 	}
 	f->name = text;
+	f->is_stack = f->counted && f->size == 8 && strcmp(text, "stack") == 0;
 	return *text && is_name(text, false);
 }
 
@@ -95,7 +96,7 @@ static bool parse_fields(struct trace_point *p, char *text)
 	while (text && *text) {
 		struct trace_field *f;
 
-		APPEND(p->fields, p->field_count, (struct trace_field){0});
+		APPEND(p->fields, p->field_count, (struct trace_field){.point = p});
 		f = &p->fields[p->field_count - 1];
 		if (!parse_field(f, strsep(&text, ";")))
 			return false;
@@ -129,6 +130,7 @@ static struct trace_point *new_point(unsigned id, unsigned level, const char *na
 	*p = (struct trace_point){.id = id, .index = UINT32_MAX, .level = level};
 	p->texts = allocate_zeros(n + 2 * f + l, 1);
 	p->name = memcpy(p->texts, name, n);
+	p->is_object = strcmp(name, NEAR__TRACE_OBJECT) == 0;
 	p->fields_text = memcpy(p->texts + n, fields, f);
 	p->place = memcpy(p->texts + n + f, place, l);
 	parsed = memcpy(p->texts + n + f + l, fields, f);
@@ -192,7 +194,7 @@ static uint32_t add_record(struct trace_file *f, const char *data, uint64_t size
 	if (!p)
 		pass_over(f, r.id, texts);
 	f->points[r.id] = p;
-	f->point_count += p != NULL;
+	f->point_count += p && !p->is_object;
 	return r.size;
 }
 

@@ -16,13 +16,14 @@
 
 /* ---- the events ---- */
 
-/* Without the zeros behind the fields. */
+/* Without the zeros behind the fields. The addresses of call stacks are looked up. */
 static uint32_t payload_size(const struct trace_event *e)
 {
 	struct trace_cursor c = trace_fields(e);
 
 	while (trace_next_field(&c))
-		continue;
+		for (uint32_t i = 0; c.field->is_stack && i < c.value.count; i++)
+			trace_address(c.field, trace_load_unsigned(c.value.data + 8 * i, 8));
 	return (uint32_t)(c.at - e->payload);
 }
 
@@ -115,8 +116,8 @@ static json_t *files_json(const struct trace *t)
 
 	for (const struct trace_file *f = t->files; f < t->files + t->file_count; f++)
 		json_array_append_new(
-			files, json_pack("{s:o, s:s, s:o, s:I, s:b}", "path", text_json(f->path),
-					 "program", f->program, "pid",
+			files, json_pack("{s:O?, s:o, s:s, s:o, s:I, s:b}", "symbols", f->symbols,
+					 "path", text_json(f->path), "program", f->program, "pid",
 					 json_sprintf("%" PRIu64, f->session.pid), "begin_ms",
 					 (json_int_t)(f->session.begin.realtime_ns / 1000000),
 					 "sched", (f->session.flags & NEAR__TRACE_IS_SCHED) != 0));

@@ -46,7 +46,7 @@ static const struct option_row rows[] = {
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
 	{"context", "KIND,...", .string = &context,
-	 .help = "what all events have besides: ids, thread, process"},
+	 .help = "what all events have besides: ids, thread, process,\nstack"},
 	{"trigger", "TEXT", .take = take_trigger,
 	 .help = "such an event takes a snapshot, as of near_trace_trigger(3):\n"
 		 "'shop:order if total>100 after 1s'; more than once"},
@@ -188,7 +188,7 @@ static int record_run(char **argv, const char *folder, const char *conf)
 	announce(folder);
 	err = launch_with_signals(&program, &end);
 	if (sched)
-		trace_sched_stop(!err);
+		trace_sched_stop(err ? 0 : end.pid, basename(argv[0]));
 	if (!err) {
 		record_report(folder);
 		return launch_exit_code(end.status);

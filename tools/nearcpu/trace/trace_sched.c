@@ -340,13 +340,10 @@ static int open_all(struct recorder *s)
 	s->buffers = allocate_zeros((size_t)cpus, sizeof(*s->buffers));
 	for (int cpu = 0; cpu < cpus && !err; cpu++)
 		err = open_events(s, cpu, strtoull(text, NULL, 10));
-	if (!err)
-		return EXIT_DONE;
-	if (err != EACCES && err != EPERM)
-		return failure(
-			"trace", "--sched: %s%s", strerror(err < 0 ? -err : err),
-			err < 0 ? ": kernel.perf_event_mlock_kb and 'ulimit -l' are too small"
-				: "");
+	if (err <= 0)
+		return err ? failure("trace", "--sched: no memory: kernel.perf_event_mlock_kb and "
+					      "'ulimit -l' are too small")
+			   : EXIT_DONE;
 	read_text("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
 	return failure("trace", "%s: %s (kernel.perf_event_paranoid is %d): it needs %s",
 		       s->all ? "--sched-all" : "--sched", strerror(err), atoi(text),
@@ -380,14 +377,17 @@ int trace_sched_start(const char *folder, const char *ring, bool all)
 	return err ? failure("trace", "cannot make '%s': %s", s->path, strerror(-err)) : EXIT_DONE;
 }
 
-void trace_sched_stop(bool has_run)
+void trace_sched_stop(pid_t pid, const char *program)
 {
 	struct recorder *s = &recorder;
+	char *name = s->region.header->program;
 
 	eventfd_write(s->end.fd, 1);
 	pthread_join(s->thread, NULL);
 	recorder_drain(s);
+	s->session->pid = (uint64_t)pid;
+	snprintf(name, sizeof(s->region.header->program), "%s", program);
 	__atomic_store_n(&s->session->ended, 1, __ATOMIC_RELEASE);
-	if (!has_run)
+	if (!pid)
 		unlink(s->path);
 }

@@ -10,8 +10,7 @@ const point = new Uint32Array(count); /* index * 2, and 1 if strings were cut */
 const cpu = new Uint16Array(count);
 const thread = new Uint32Array(count);
 const payload = new Uint32Array(count); /* where it begins in `bytes` */
-const points = [], threads = [], processes = [...new Set(meta.files.filter((f) => !f.sched)
-	.map((f) => f.pid))];
+const points = [], threads = [], processes = [...new Set(meta.files.map((f) => f.pid))];
 const names = new Map([...new Set(meta.points.map((p) => p.name))].map((name, i) => [name, i]));
 let bytes, view;
 
@@ -23,6 +22,7 @@ for (const p of meta.points) {
 	for (const f of p.fields) {
 		const type = {f: 'Float', i: 'Int', e: 'Int'}[f.kind] || 'Uint';
 
+		f.symbols = file.symbols || {};
 		f.get = (f.size === 8 && type !== 'Float' ? 'getBig' : 'get') + type + 8 * f.size;
 	}
 }
@@ -130,12 +130,16 @@ function float(v, digits, most, round) {
 	return trim(head) + 'e' + power[0] + power.slice(1).padStart(2, '0');
 }
 
+// Of a call stack.
+const symbol = (f, address) => f.counted && f.name === 'stack' ?
+	f.symbols[address] || address : address;
+
 function one(f, at) {
 	const v = view[f.get](at, meta.little);
 
 	switch (f.kind) {
 	case 'b': return v ? 'true' : 'false';
-	case 'x': return '0x' + v.toString(16);
+	case 'x': return symbol(f, '0x' + v.toString(16));
 	case 'e': return (f.labels.find((l) => l[0] === v) || [0, String(v)])[1];
 	case 'f': return Number.isNaN(v) ? 'nan' : !Number.isFinite(v) ? (v < 0 ? '-inf' : 'inf') :
 		f.size === 4 ? float(v, 6, 9, Math.fround) : float(v, 15, 17, Number);
