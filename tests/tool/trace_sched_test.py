@@ -103,7 +103,8 @@ class Sched(Recorded):
         first = next(fields for *_, name, fields in self.events if name == "sched:run")
         self.assertIn('thread="trace_sched"', first)
         self.assertNotIn("stepped back", "".join(self.comments))
-        self.assertIn(f"trace_sched, process {process},", "".join(self.comments[:2]))
+        self.assertRegex(self.comments[0], r"/sched-(\d+)\.trace: nearcpu, process \1,")
+        self.assertIn(f"trace_sched, process {process},", self.comments[1])
 
     def test_runs_on_a_cpu_exclude_each_other(self):
         self.record(PROGRAM, "50")
@@ -234,6 +235,22 @@ class Sched(Recorded):
             result = subprocess.run(["babeltrace2", folder], text=True, capture_output=True,
                                     check=True)
             self.assertEqual(len(result.stdout.splitlines()), count)
+
+    def test_follow(self):
+        """All that show prints, once."""
+        process = self.popen(PROGRAM, "20", "wait")
+        self.assertEqual(process.stdout.readline(), "slept\n")
+        follower = subprocess.Popen([command.TOOL, "trace", "show", "--follow", self.out],
+                                    stdout=subprocess.PIPE, text=True)
+        for _ in range(20):
+            self.assertEqual(process.stdout.readline(), "slept\n")
+        os.killpg(process.pid, signal.SIGINT)
+        text = follower.communicate()[0]
+        self.load()
+        lines = [line for line in text.splitlines() if line[0] != "#"]
+        self.assertEqual(len(lines), len(self.events))
+        self.assertEqual(sorted(LINE.match(line).groups()[1:] for line in lines),
+                         sorted(event[1:] for event in self.events))
 
     def test_orders(self):
         """The file takes none, and those to a folder pass it by."""

@@ -167,6 +167,7 @@ static void put_track(struct perfetto *p, const struct trace_event *e, uint64_t 
 {
 	uint64_t pid = kind == TRACK_NAME ? e->file->session.pid : e->pid;
 	struct memory_file packet, m, of;
+	const char *name = "";
 
 	if (!track_add(p, track))
 		return;
@@ -179,9 +180,12 @@ static void put_track(struct perfetto *p, const struct trace_event *e, uint64_t 
 		proto_put_number(m.file, TRACK_PARENT, pid << 32 | UINT32_MAX);
 	} else {
 		proto_put_number(memory_open(&of), PROCESS_PID, pid); /* THREAD_PID, too */
-		if (kind == TRACK_PROCESS && pid == e->file->session.pid)
-			proto_put_text(of.file, PROCESS_NAME, e->file->program);
-		else if (kind == TRACK_THREAD)
+		for (unsigned i = 0; i < p->t->file_count && kind == TRACK_PROCESS; i++)
+			if (p->t->files[i].session.pid == pid)
+				name = p->t->files[i].program;
+		if (kind == TRACK_PROCESS)
+			proto_put_text(of.file, PROCESS_NAME, name);
+		else
 			proto_put_number(of.file, THREAD_TID, e->tid);
 		proto_put_message(m.file, kind, &of);
 	}

@@ -4,7 +4,6 @@
 #define NEARCPU_TRACE_PRINT_H
 
 #include <stdio.h>
-#include <sys/types.h>
 
 #include "common/child.h"
 #include "common/output.h"
@@ -68,11 +67,11 @@ int trace_stat(struct trace *t, const struct trace_wanted *w);
 
 int trace_record(int argc, char **argv);
 
-/* Records what the scheduler does in that folder, until the program has ended; pid 0: it was not
- * started, and the file goes. ring: bytes of each CPU, such as 1m, or a power of two that is not
- * less. all: of all processes. An exit status, after a message. */
+/* Records what the scheduler does in that folder, until the program has ended; if that could not
+ * run the file goes. ring: bytes of each CPU, such as 1m, or a power of two that is not less. all:
+ * of all processes. An exit status, after a message. */
 int trace_sched_start(const char *folder, const char *ring, bool all);
-void trace_sched_stop(pid_t pid, const char *program);
+void trace_sched_stop(bool has_run);
 
 /* A snapshot of a process that cannot make it. */
 int trace_copy(const struct trace_file *f, const char *path);

@@ -247,17 +247,19 @@ static void share_rates(struct trace *t)
 
 void trace_share_clock(struct trace *t)
 {
-	for (unsigned i = 0; i < t->file_count * t->file_count; i++) {
-		const struct trace_file *from = &t->files[i / t->file_count];
-		struct trace_file *to = &t->files[i % t->file_count];
-		const struct near__trace_moment *begin = &to->session.begin;
+	const struct trace_file *from = t->files, *end = t->files + t->file_count;
 
-		if (from->session.flags & NEAR__TRACE_IS_SCHED && from->measured && to->measured &&
+	while (from < end && !(from->session.flags & NEAR__TRACE_IS_SCHED && from->measured))
+		from++;
+	for (struct trace_file *f = t->files; f < end && from < end; f++) {
+		const struct near__trace_moment *begin = &f->session.begin;
+
+		if (f->measured &&
 		    trace_ns(from, begin->counter) + SAME_CLOCK - begin->monotonic_ns <
 			    2 * SAME_CLOCK) {
-			to->base = from->base;
-			to->base_ns = from->base_ns;
-			to->rate = from->rate;
+			f->base = from->base;
+			f->base_ns = from->base_ns;
+			f->rate = from->rate;
 		}
 	}
 }

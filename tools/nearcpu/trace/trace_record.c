@@ -188,7 +188,7 @@ static int record_run(char **argv, const char *folder, const char *conf)
 	announce(folder);
 	err = launch_with_signals(&program, &end);
 	if (sched)
-		trace_sched_stop(err ? 0 : end.pid, basename(argv[0]));
+		trace_sched_stop(!err);
 	if (!err) {
 		record_report(folder);
 		return launch_exit_code(end.status);

@@ -27,13 +27,11 @@
 #include "common/text.h"
 #include "region/region.h"
 
-#define SUB NEAR__TRACE_SUB_SIZE
 #define BUFFER ((size_t)512 << 10) /* of a CPU: what the kernel lets each user lock, by default */
 #define PERIOD_MS 20               /* some 600,000 switches a second */
 #define NAMES 8192u
 #define WAKING "/sys/kernel/tracing/events/sched/sched_waking/id"
 #define RAW_PID 60 /* of the one woken, in such a sample: after 36 and 24 bytes */
-#define MOST_RING (UINT64_C(1) << 30)
 
 /* As struct near__trace_point_record. `task` is the thread that runs or is woken, as of stat
  * --between sched:wake,sched:run --by task. */
@@ -152,7 +150,7 @@ static int file_make(struct recorder *s, uint64_t size)
 static void ring_put(struct near__trace_ring *r, const struct event *e, uint64_t size)
 {
 	char *data = (char *)(r + 1);
-	uint64_t at = r->position, next = (at | (SUB - 1)) + 1;
+	uint64_t at = r->position, next = (at | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 
 	if (at + size + sizeof(uint64_t) > next) {
 		memset(data + (at & r->mask), 0, sizeof(uint64_t));
@@ -330,7 +328,7 @@ static int open_events(struct recorder *s, int cpu, uint64_t waking)
 
 static int open_all(struct recorder *s)
 {
-	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF), err;
+	int cpus = (int)near_cpus(), err;
 	char text[16] = "";
 
 	if (s->all)
@@ -340,26 +338,27 @@ static int open_all(struct recorder *s)
 	s->buffers = allocate_zeros((size_t)cpus, sizeof(*s->buffers));
 	for (int cpu = 0; cpu < cpus && !err; cpu++)
 		err = open_events(s, cpu, strtoull(text, NULL, 10));
-	if (err <= 0)
-		return err ? failure("trace", "--sched: no memory: kernel.perf_event_mlock_kb and "
-					      "'ulimit -l' are too small")
-			   : EXIT_DONE;
+	if (!err)
+		return EXIT_DONE;
 	read_text("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
 	return failure("trace", "%s: %s (kernel.perf_event_paranoid is %d): it needs %s",
-		       s->all ? "--sched-all" : "--sched", strerror(err), atoi(text),
-		       s->all ? "root, and " WAKING
-			      : "at most 2 there, and a container that allows perf_event_open");
+		       s->all ? "--sched-all" : "--sched", strerror(err < 0 ? -err : err),
+		       atoi(text),
+		       err < 0  ? "more of kernel.perf_event_mlock_kb or 'ulimit -l'"
+		       : s->all ? "root, and " WAKING
+				: "at most 2 there, and a container that allows perf_event_open");
 }
 
 int trace_sched_start(const char *folder, const char *ring, bool all)
 {
 	struct recorder *s = &recorder;
 	char *unit;
-	uint64_t n = strtoull(ring, &unit, 10), size = NEAR__TRACE_LEAST_SUBS * SUB;
+	uint64_t n = strtoull(ring, &unit, 10),
+		 size = NEAR__TRACE_LEAST_SUBS * NEAR__TRACE_SUB_SIZE;
 	int err;
 
 	n <<= *unit == 'k' ? 10 : *unit == 'm' ? 20 : *unit == 'g' ? 30 : 0;
-	while (size < n && size < MOST_RING)
+	while (size < n && size < UINT64_C(1) << 30)
 		size *= 2;
 	s->all = all;
 	if (open_all(s))
@@ -377,17 +376,14 @@ int trace_sched_start(const char *folder, const char *ring, bool all)
 	return err ? failure("trace", "cannot make '%s': %s", s->path, strerror(-err)) : EXIT_DONE;
 }
 
-void trace_sched_stop(pid_t pid, const char *program)
+void trace_sched_stop(bool has_run)
 {
 	struct recorder *s = &recorder;
-	char *name = s->region.header->program;
 
 	eventfd_write(s->end.fd, 1);
 	pthread_join(s->thread, NULL);
 	recorder_drain(s);
-	s->session->pid = (uint64_t)pid;
-	snprintf(name, sizeof(s->region.header->program), "%s", program);
 	__atomic_store_n(&s->session->ended, 1, __ATOMIC_RELEASE);
-	if (!pid)
+	if (!has_run)
 		unlink(s->path);
 }

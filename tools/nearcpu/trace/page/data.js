@@ -10,7 +10,8 @@ const point = new Uint32Array(count); /* index * 2, and 1 if strings were cut */
 const cpu = new Uint16Array(count);
 const thread = new Uint32Array(count);
 const payload = new Uint32Array(count); /* where it begins in `bytes` */
-const points = [], threads = [], processes = [...new Set(meta.files.map((f) => f.pid))];
+const points = [], threads = [], processes = [...new Set(meta.files.filter((f) => !f.sched)
+	.map((f) => f.pid))];
 const names = new Map([...new Set(meta.points.map((p) => p.name))].map((name, i) => [name, i]));
 let bytes, view;
 
