@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import build
-from kernel import Place
+from kernel import ENOMEM, Place
 from machine import STACK_SIZE, STACK_TOP, Machine
-from memory import READ, WRITE, Memory
+from memory import PAGE, READ, WRITE, Memory
 from scenario import HEADER, MIB
 
 LINE, WORD = 64, 8
@@ -108,6 +108,8 @@ class Meter:
             if flags & 1:
                 self.machine.hook_code(address, address + size)
         self.machine.hook_accesses()
+        self._handled = self.kernel.system_call
+        self.kernel.system_call = self._answer
         self.machine.boot()
         self.task = self.kernel.tasks[0]
         self._objects = image.symbols["cost_objects"]
@@ -131,7 +133,7 @@ class Meter:
         self.machine.revert()
         for name, where, *arguments in before:
             self.call(name, where, *arguments)
-        cost, self._handled = Cost(), self.kernel.system_call
+        cost = Cost()
         self.kernel.system_call = lambda task: self._count_call(cost, task)
         self.machine.on_code = lambda pc, size: self._count(cost, pc, size)
         self.machine.on_access = lambda is_write, address, size: (
@@ -139,7 +141,7 @@ class Meter:
         fences = self.kernel.fences
         self.call(function, cpu)
         cost.fences = self.kernel.fences - fences
-        self.kernel.system_call = self._handled
+        self.kernel.system_call = self._answer
         self.machine.on_code = self.machine.on_access = None
         return cost
 
@@ -152,7 +154,21 @@ class Meter:
         name = self.image.cpu.calls.get(task.call)
         if name:  # not our own "returned"
             cost.calls[name] += 1
-        return self._handled(task)
+        return self._answer(task)
+
+    def _answer(self, task):
+        """As the model of the kernel; but a thread exists that is looked for by signal 0, and what
+        is too large to be mapped leaves the address space as it is."""
+        name = self.image.cpu.calls.get(task.call)
+        _, size, signal = self.machine.system_call_arguments(task, 3)
+        room = len(self.machine.memory.view) - self.kernel.process.next_map - PAGE
+        if name == "tgkill" and not signal:
+            self.machine.end_system_call(task, 0)
+        elif name == "mmap" and size > room:
+            self.machine.end_system_call(task, -ENOMEM)
+        else:
+            return self._handled(task)
+        return None
 
     def _line(self, address):
         """The line of an address. Variables of the program begin at one each, and what has no

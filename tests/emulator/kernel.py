@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from files import Files
 from memory import EXECUTE, PAGE, READ, WRITE, round_up
 
-EPERM, ESRCH, EBADF, EAGAIN, ENOMEM, EBUSY, EINVAL, ENOSYS = 1, 3, 9, 11, 12, 16, 22, 38
+EPERM, EBADF, EAGAIN, ENOMEM, EBUSY, EINVAL, ENOSYS = 1, 9, 11, 12, 16, 22, 38
 
 EMU_PARK, EMU_RETURNED = 0x7E00, 0x7E01
 MEMBARRIER_RSEQ, MEMBARRIER_REGISTER_RSEQ = 1 << 7, 1 << 8
@@ -290,9 +290,7 @@ class Kernel(Files):
             return len(sleepers)
         return -ENOSYS
 
-    def sys_tgkill(self, _task, _pid, tid, signal, *_):
-        if not signal:
-            return 0 if any(task.tid == tid for task in self.tasks) else -ESRCH
+    def sys_tgkill(self, *_):
         raise Killed("the process ended itself: " + self.output.decode(errors="replace").strip())
 
     def sys_write(self, _task, fd, address, size, *_):
@@ -358,9 +356,9 @@ class Kernel(Files):
         address = self._free_place_of(file)
         if not address:
             address = self.process.next_map
-            if address + round_up(size) + PAGE > len(self.memory.view):
-                return -ENOMEM
             self.process.next_map += round_up(size) + PAGE
+        if self.process.next_map > len(self.memory.view):
+            return -ENOMEM
         self.memory.reserve(address, size, self._protection(prot))
         if file and not file.at:
             file.at = address
