@@ -35,7 +35,7 @@ static void *sell(void *first)
 }
 
 /* An order of more than 100 takes a snapshot of what was before it. From here on orders have the
- * ids of their request. */
+ * ids of their request, and the functions that led there. */
 static void sell_much(const char *folder)
 {
 	struct near_trace_stats stats;
@@ -45,7 +45,7 @@ static void sell_much(const char *folder)
 		fprintf(stderr, "trace: %s\n", near_trace_error());
 		exit(1);
 	}
-	near_trace_context("shop:order", NEAR_TRACE_WITH_IDS);
+	near_trace_context("shop:order", NEAR_TRACE_WITH_IDS | NEAR_TRACE_WITH_STACK);
 	near_trace_set_ids("a request's name", "its span"); /* 16 and 8 bytes */
 	near_trace_shop_order(THREADS * ORDERS, "bob", 120);
 	do {

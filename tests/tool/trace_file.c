@@ -78,22 +78,27 @@ static void make(const char *path, uint64_t ring_size, uint32_t mode, uint32_t c
 	session->version = NEAR__TRACE_VERSION;
 }
 
-static void add_point(uint32_t id, uint32_t level, const char *name, const char *fields)
+static void add_point_at(uint32_t id, uint32_t level, const char *name, const char *fields,
+			 const char *place)
 {
-	static const char place[] = "file.c:12";
-	size_t n = strlen(name) + 1, f = strlen(fields) + 1;
+	size_t n = strlen(name) + 1, f = strlen(fields) + 1, l = strlen(place) + 1;
 	struct near__trace_point_record *r = (void *)(points + session->points_bytes);
 
-	*r = (struct near__trace_point_record){
-		.size = (uint32_t)((sizeof(*r) + n + f + sizeof(place) + 7) & ~(size_t)7),
-		.id = id,
-		.level = level,
-		.name_size = (uint32_t)n,
-		.fields_size = (uint32_t)f};
+	*r = (struct near__trace_point_record){.size = (uint32_t)((sizeof(*r) + n + f + l + 7) &
+								  ~(size_t)7),
+					       .id = id,
+					       .level = level,
+					       .name_size = (uint32_t)n,
+					       .fields_size = (uint32_t)f};
 	memcpy(r->texts, name, n);
 	memcpy(r->texts + n, fields, f);
-	memcpy(r->texts + n + f, place, sizeof(place));
+	memcpy(r->texts + n + f, place, l);
 	session->points_bytes += r->size;
+}
+
+static void add_point(uint32_t id, uint32_t level, const char *name, const char *fields)
+{
+	add_point_at(id, level, name, fields, "file.c:12");
 }
 
 /* ---- records ---- */
@@ -305,6 +310,33 @@ static void floats(void)
 	put((struct record){.id = 1, .tid = 100}, packed, packed_size);
 }
 
+/* Of files that do not exist; of the last one at an address; of lines that are none. */
+static void stacks(void)
+{
+	static const char *const lines[] = {
+		"1000-5000 r-xp 00000100 00:01 7 /no/such",
+		"2000-3000 r-xp 00000000 00:01 7 /no/such/program, \"1\"</script>",
+		"3000-4000 r-xp 00000000 00:01 7",
+		"3000-4000 r-xp 00000000 00:01 x /no/such",
+		"3000 /",
+		"",
+	};
+	static const uint64_t frames[] = {0x2001, 0x1fff, 0x3000, 0x4fff, 0x5000, 0, UINT64_MAX};
+
+	add_point(1, 6, "app:call", "u32 n;array_x64 stack");
+	add_point(2, 6, "app:other", "array_x32 stack;u64 stack");
+	for (uint32_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		add_point_at(i + 3, 6, NEAR__TRACE_OBJECT, "", lines[i]);
+	packed_size = 0;
+	PACK(uint32_t, 7);
+	pack_counted(frames, sizeof(frames) / sizeof(*frames), sizeof(*frames));
+	put((struct record){.id = 1, .tid = 100}, packed, packed_size);
+	packed_size = 0;
+	pack_counted(&(uint32_t){0x2001}, 1, sizeof(uint32_t));
+	PACK(uint64_t, 0x2001);
+	put((struct record){.id = 2, .tid = 100, .ns = 1}, packed, packed_size);
+}
+
 /* Two tracepoints whose name or field no reader takes, and one that follows them. */
 static void odd(void)
 {
@@ -366,6 +398,8 @@ int main(int argc, char **argv)
 		large();
 	else if (strcmp(argv[2], "floats") == 0)
 		floats();
+	else if (strcmp(argv[2], "stacks") == 0)
+		stacks();
 	else if (strcmp(argv[2], "odd") == 0)
 		odd();
 	else if (strcmp(argv[2], "lengths") == 0)

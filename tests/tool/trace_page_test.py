@@ -87,10 +87,12 @@ class Page(browser.PageCase, TraceCase):
             self.assertIn("Copyright (c) 2022 Leon Sorokin", text)
             self.assertNotRegex(text, r"""(src|href)\s*=\s*["']?http""")
 
-    def test_floats(self):
-        path = self.make("t", "floats")
-        self.page(path)
-        self.assertEqual(self.rows(), self.events(path))
+    def test_floats_and_call_stacks(self):
+        for scenario in ("floats", "stacks"):
+            path = self.make(scenario, scenario)
+            self.page(path)
+            self.assertEqual(self.rows(), self.events(path))
+            self.check_counts(path)
 
     def test_filters(self):
         path = self.make("t", "basic")

@@ -79,7 +79,7 @@ class Perfetto(TraceCase):
         return sorted(lengths)
 
     def test_events(self):
-        for scenario in ("basic", "chains", "floats", "large"):
+        for scenario in ("basic", "chains", "floats", "large", "stacks"):
             path = self.make(scenario, scenario)
             self.export(path)
             wanted = [" ".join(line.split()[:6]) for line in self.events(path)]

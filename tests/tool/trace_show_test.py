@@ -91,6 +91,15 @@ class Show(TraceCase):
         self.expect(run("trace", "stat", "--slowest", "3", path), 2, "--slowest goes with")
         self.expect(run("trace", "stat", *pair, "--slowest", "0", path), 2, "a number up to")
 
+    def test_call_stacks(self):
+        path = self.make("t", "stacks")
+        stack, other = self.events(path)
+        self.assertEqual(stack, "0.000000000 cpu 0 tid 100 app:call n=7 stack=["
+                         "script>+0x1,such+0x10ff,such+0x2100,such+0x40ff,0x5000,0x0,"
+                         "0xffffffffffffffff]")
+        self.assertIn("stack=[0x2001] stack=8193", other)
+        self.assertNotIn("near_trace:object", self.trace("list", path))
+
     def test_floats(self):
         event, = self.events(self.make("t", "floats"))
         self.assertIn("doubles=[0,-0,9.99,0.1,0.3333333333333333,1e+15,1e+16,", event)

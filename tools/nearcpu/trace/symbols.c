@@ -14,30 +14,28 @@
 #include "common/elf_file.h"
 #include "common/text.h"
 
-struct object {
-	uint64_t begin, end, offset, inode;
-	const char *path;
-};
-
-/* Of the address that is searched for. */
-static uint64_t wanted; /* less than that of the symbol `name` */
+/* Of the address that is searched for: what it is more than the symbol `name`, less 1; the inode of
+ * its file. */
+static uint64_t wanted, inode;
 static char name[256];
 
-/* The last one that was there. */
-static bool find_object(struct object *o, const struct trace_file *f, uint64_t address)
+/* The path of the last one that was there; NULL: there was none. */
+static const char *find_object(const struct trace_file *f, uint64_t address)
 {
+	uint64_t begin, end, offset;
+
 	for (unsigned id = UINT16_MAX; id; id--) {
 		const struct trace_point *p = f->points[id];
 
-		if (!p || !p->is_object ||
-		    sscanf(p->place, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %" SCNu64,
-			   &o->begin, &o->end, &o->offset, &o->inode) < 4)
+		if (!p || !p->is_object || !strchr(p->place, '/') ||
+		    sscanf(p->place, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %" SCNu64, &begin,
+			   &end, &offset, &inode) < 4 ||
+		    address < begin || address >= end)
 			continue;
-		o->path = strchr(p->place, '/');
-		if (o->path && address >= o->begin && address < o->end)
-			return true;
+		wanted = address - begin + offset - 1; /* the call is in the function */
+		return strchr(p->place, '/');
 	}
-	return false;
+	return NULL;
 }
 
 static bool has_address(const Elf64_Sym *s, const char *symbol, size_t room)
@@ -60,9 +58,8 @@ static void add_base(const struct elf_file *f)
 	Elf64_Phdr h;
 
 	memcpy(&e, f->at, f->size < sizeof(e) ? 0 : sizeof(e));
-	for (unsigned i = 0; i < e.e_phnum; i++) {
-		if (!elf_in_file(f, e.e_phoff + i * sizeof(h), sizeof(h)))
-			return;
+	for (unsigned i = 0; i < e.e_phnum && elf_in_file(f, e.e_phoff + i * sizeof(h), sizeof(h));
+	     i++) {
 		memcpy(&h, f->at + e.e_phoff + i * sizeof(h), sizeof(h));
 		if (h.p_type == PT_LOAD && wanted - h.p_offset < h.p_filesz) {
 			wanted += h.p_vaddr - h.p_offset;
@@ -72,18 +69,18 @@ static void add_base(const struct elf_file *f)
 }
 
 /* A trace may have any path. */
-static void search_file(const struct object *o, uint64_t since_ns)
+static void search_file(const char *path, uint64_t since_ns)
 {
 	struct elf_file f;
 	struct stat st;
 
-	if (stat(o->path, &st) || !S_ISREG(st.st_mode) || st.st_ino != o->inode ||
-	    (uint64_t)st.st_mtime > since_ns / 1000000000 || !elf_map(&f, o->path))
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || st.st_ino != inode ||
+	    (uint64_t)st.st_mtime > since_ns / 1000000000 || !elf_map(&f, path))
 		return;
 	add_base(&f);
 	elf_unmap(&f);
-	if (elf_has_symbol(o->path, SHT_SYMTAB, has_address) < 0)
-		elf_has_symbol(o->path, SHT_DYNSYM, has_address);
+	if (elf_has_symbol(path, SHT_SYMTAB, has_address) < 0)
+		elf_has_symbol(path, SHT_DYNSYM, has_address);
 }
 
 const char *trace_address(const struct trace_field *f, uint64_t address)
@@ -91,15 +88,14 @@ const char *trace_address(const struct trace_field *f, uint64_t address)
 	struct trace_file *file = f->point->file->owner;
 	struct word key = word("0x%" PRIx64, address);
 	json_t *text = json_object_get(file->symbols, key.text);
-	struct object o;
+	const char *path;
 
 	if (text)
 		return json_string_value(text);
-	if (find_object(&o, file, address)) {
-		/* The call is in the function: its return address may be behind it. */
-		wanted = address - o.begin + o.offset - 1;
-		snprintf(name, sizeof(name), "%s", strrchr(o.path, '/') + 1);
-		search_file(&o, file->session.begin.realtime_ns);
+	path = find_object(file, address);
+	if (path) {
+		snprintf(name, sizeof(name), "%s", strrchr(path, '/') + 1);
+		search_file(path, file->session.begin.realtime_ns);
 		for (char *c = name; *c; c++) /* what terminals, CSV and JSON have as it is */
 			*c = isgraph((unsigned char)*c) && !strchr("\"\\,[]", *c) ? *c : '?';
 		text = json_sprintf("%s+0x%" PRIx64, name, wanted + 1);

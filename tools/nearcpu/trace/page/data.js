@@ -132,7 +132,7 @@ function float(v, digits, most, round) {
 }
 
 // Of a call stack.
-const symbol = (f, address) => f.counted && f.name === 'stack' ?
+const symbol = (f, address) => f.counted && f.size === 8 && f.name === 'stack' ?
 	f.symbols[address] || address : address;
 
 function one(f, at) {
