@@ -282,31 +282,35 @@ class Sched(Recorded):
 class Page(browser.PageCase, Recorded):
     def test_page(self):
         self.record(PROGRAM, "20")
-        process, tid = self.check_naps(20)
+        _, tid = self.check_naps(20)
         page = self.path("page.html")
         self.trace("show", "--html", page, self.out)
         self.open_page(page)
-        self.assertIn(f"sleeper {tid}", self.browser.value("lanes"))
+        lanes = self.browser.value("lanes")
+        self.assertIn(f"sleeper {tid}", lanes)
         runs = self.browser.value("runs.begins.map((b, k) => [b, runs.ends[k]])")
         for begin, end in runs:
             self.assertEqual(self.events[begin][4], "sched:run")
             self.assertEqual(self.events[begin][1], self.events[end][1])
         stops = sum(event[4] == "sched:stop" for event in self.events)
         self.assertGreaterEqual(len(runs), stops)
-        # Strips in the lanes of the CPUs and threads, and no marks of their events.
-        strips = self.browser.value("""(() => {
+        # While it runs there are strips in its lane and that of the CPU, and no marks.
+        begin, end = next(run for run in runs if self.events[run[0]][3] == tid)
+        self.browser.value(f"set_window(time[{begin}], time[{end}])")
+        strips = self.browser.value("""(async () => {
+            await new Promise((done) => setTimeout(done, 50));
             const {left, top, width} = chart.bbox, row = 24 * uPlot.pxRatio;
             return lanes.map((name, lane) => {
-                const y = top + (lane + .95) * row;
-                const d = chart.ctx.getImageData(left, y, width, 1).data;
+                const d = chart.ctx.getImageData(left, top + (lane + .95) * row, width, 1).data;
                 let n = 0;
                 for (let i = 0; i < d.length; i += 4)
                     n += Math.max(d[i], d[i + 1], d[i + 2]) -
                         Math.min(d[i], d[i + 1], d[i + 2]) > 60;
-                return n;
+                return n / width;
             });
         })()""")
-        self.assertNotIn(0, strips)
+        for lane in f"sleeper {tid}", f"CPU {self.events[begin][1]}":
+            self.assertGreater(strips[lanes.index(lane)], .3, lane)
         self.assertEqual(self.browser.value("plain.found.length"), 2 * 20)
         self.assertEqual(self.browser.value("all.found.length"), len(self.events))
 
