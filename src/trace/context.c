@@ -285,7 +285,7 @@ void near__trace_write_context(const struct near__trace_bound *b, const void *pa
 	if (what & NEAR_TRACE_WITH_STACK) {
 		/* The frames that the record has room for: a chain would be several records. */
 		for (unsigned i = 0; i < n; i++)
-			used += all_pieces[i].size + sizeof(uint16_t);
+			used += all_pieces[i].size + (all_pieces[i].element ? sizeof(uint16_t) : 0);
 		depth = used < RECORD ? (RECORD - used) / sizeof(*stack) : 0;
 		depth = near__trace_stack(stack, depth, frame);
 		all_pieces[n++] =
