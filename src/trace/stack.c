@@ -37,7 +37,7 @@
 #include "base/futex.h"
 
 #define PAGE ((uintptr_t)4096)        /* or a part of one */
-#define DEEPEST ((uintptr_t)64 << 20) /* below the top: what is deeper is another stack */
+#define DEEPEST ((uintptr_t)64 << 20) /* below the top: what is deeper, or above, is another */
 #define ANY UINT32_C(0x9e3779b9)      /* where a word is that, the futex waits for 0 ns */
 #define ADDRESS (UINT64_MAX >> 16)    /* without aarch64's signature of it */
 
@@ -53,7 +53,7 @@ static bool stack_is_own(struct near__trace_thread *mine, uintptr_t at)
 		mine->stack_low = low = top & ~(PAGE - 1);
 		mine->stack_top = top;
 	}
-	if (at >= top || top - at > DEEPEST || at < mine->stack_least)
+	if (top - at > DEEPEST || at < mine->stack_least)
 		return false;
 	while (low > at &&
 	       near__futex((const uint32_t *)low - 1, NEAR__FUTEX_WAIT_PRIVATE, ANY, 0) != -EFAULT)

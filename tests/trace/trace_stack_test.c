@@ -302,34 +302,52 @@ static void children_have_stacks(void **state)
 
 /* ---- other stacks, wrong frames ---- */
 
-static void *trace_on_other_stack(void *arg)
+#define ROOM ((size_t)1 << 16)
+
+static void *trace_on_other_stack(void *room)
 {
-	static char room[1 << 16] __attribute__((aligned(16)));
-	stack_t stack = {.ss_sp = arg ? malloc(sizeof(room)) : room, .ss_size = sizeof(room)};
+	stack_t stack = {.ss_sp = room, .ss_size = ROOM}, none = {.ss_flags = SS_DISABLE};
 	struct sigaction act = {.sa_handler = trace_in_handler, .sa_flags = SA_ONSTACK};
-	stack_t none = {.ss_flags = SS_DISABLE};
 
 	CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR2, &act, NULL) == 0);
 	raise(SIGUSR2);
 	outer(ONE); /* its own is known all the same */
 	raise(SIGUSR2);
 	sigaltstack(&none, NULL);
-	if (arg)
-		free(stack.ss_sp);
-	return arg;
+	return NULL;
+}
+
+/* The other stack, a guard, and the thread's stack, one above the other. */
+static void trace_below_guard(void)
+{
+	char *all =
+		mmap(NULL, 18 * ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	CHECK(all != MAP_FAILED && mprotect(all + ROOM, ROOM, PROT_NONE) == 0);
+	CHECK(pthread_attr_init(&attr) == 0);
+	CHECK(pthread_attr_setstack(&attr, all + 2 * ROOM, 16 * ROOM) == 0);
+	CHECK(pthread_create(&thread, &attr, trace_on_other_stack, all) == 0);
+	unit_join(thread);
+	pthread_attr_destroy(&attr);
+	munmap(all, 18 * ROOM);
 }
 
 static void no_stack_on_other_stacks(void **state)
 {
+	static char room[ROOM] __attribute__((aligned(16)));
 	struct found f;
 
 	for (unsigned i = 0; i < 3; i++) {
 		START(0);
 		near_trace_context("*", NEAR_TRACE_WITH_STACK);
-		if (i < 2)
-			unit_join(unit_start(trace_on_other_stack, i ? &f : NULL));
+		if (i == 0)
+			unit_join(unit_start(trace_on_other_stack, room));
+		else if (i == 1)
+			trace_below_guard();
 		else
-			trace_on_other_stack(NULL);
+			trace_on_other_stack(room);
 		end_session();
 		f = find_in(path, "test:many", forms[MANY].fields, forms[MANY].size);
 		assert_int_equal(f.n, 2);
