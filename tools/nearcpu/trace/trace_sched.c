@@ -329,6 +329,7 @@ static int open_events(struct recorder *s, int cpu, uint64_t waking)
 static int open_all(struct recorder *s)
 {
 	int cpus = (int)near_cpus(), err;
+	const char *hint = "";
 	char text[16] = "";
 
 	if (s->all)
@@ -340,13 +341,17 @@ static int open_all(struct recorder *s)
 		err = open_events(s, cpu, strtoull(text, NULL, 10));
 	if (!err)
 		return EXIT_DONE;
+	if (err < 0)
+		hint = ": kernel.perf_event_mlock_kb and 'ulimit -l' are too small";
+	else if (err == EMFILE)
+		hint = ": 'ulimit -n' is too small for a file per CPU";
+	if (err != EACCES && err != EPERM)
+		return failure("trace", "--sched: %s%s", strerror(err < 0 ? -err : err), hint);
 	read_text("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
 	return failure("trace", "%s: %s (kernel.perf_event_paranoid is %d): it needs %s",
-		       s->all ? "--sched-all" : "--sched", strerror(err < 0 ? -err : err),
-		       atoi(text),
-		       err < 0  ? "more of kernel.perf_event_mlock_kb or 'ulimit -l'"
-		       : s->all ? "root, and " WAKING
-				: "at most 2 there, and a container that allows perf_event_open");
+		       s->all ? "--sched-all" : "--sched", strerror(err), atoi(text),
+		       s->all ? "root, and " WAKING
+			      : "at most 2 there, and a container that allows perf_event_open");
 }
 
 int trace_sched_start(const char *folder, const char *ring, bool all)
@@ -371,6 +376,8 @@ int trace_sched_start(const char *folder, const char *ring, bool all)
 		b->page->data_tail = b->tail =
 			__atomic_load_n(&b->page->data_head, __ATOMIC_ACQUIRE);
 	s->end = (struct pollfd){.fd = eventfd(0, EFD_CLOEXEC), .events = POLLIN};
+	if (!err && s->end.fd < 0)
+		err = -errno;
 	near__trace_read_clock(&s->to, CLOCK_MONOTONIC_RAW);
 	err = err ? err : -pthread_create(&s->thread, NULL, recorder_run, s);
 	return err ? failure("trace", "cannot make '%s': %s", s->path, strerror(-err)) : EXIT_DONE;
