@@ -153,7 +153,10 @@ static bool take_after_spinning(struct near_mutex *m, uint32_t seen, enum taker 
 
 static bool take_after_yielding(struct near_mutex *m)
 {
-	return NEAR__YIELD_UNTIL(take_if_free(m, ARRIVING));
+	bool others_sleep = flags_of(NEAR__LOAD_RELAXED(&m->word)) & PARKED;
+
+	return (!others_sleep || near__tuning_yields_again(m)) &&
+	       NEAR__YIELD_UNTIL(take_if_free(m, ARRIVING));
 }
 
 /* ---- the first flag: ATOMIC_UNLOCK, or a fence ---- */

@@ -45,6 +45,9 @@ struct near__spinning {
 /* Called before this thread waits for the mutex, and when it has slept for it. */
 struct near__spinning near__tuning_before_wait(const struct near_mutex *m);
 
+/* Called before a thread sleeps for the mutex, for which others do: whether it yields first. */
+bool near__tuning_yields_again(const struct near_mutex *m);
+
 /* Called when this thread has the mutex after a wait. */
 void near__tuning_after_wait(const struct near_mutex *m);
 
@@ -68,6 +71,11 @@ bool near__tuning_is_time_to_search(void);
 static inline struct near__spinning near__tuning_before_wait(const struct near_mutex *m)
 {
 	return (struct near__spinning){false, 7, 100, 100};
+}
+
+static inline bool near__tuning_yields_again(const struct near_mutex *m)
+{
+	return true;
 }
 
 static inline void near__tuning_after_wait(const struct near_mutex *m)
