@@ -12,14 +12,12 @@
 #pragma weak near__free_other
 #pragma weak near__resize_other
 
-/* Not inlined: what a thread takes from its own lists then needs no stack frame. */
+/* Not inlined: what a thread takes from its own lists, or from those of a slot that is not indexed by
+ * the cid, then needs no stack frame. */
 static __attribute__((noinline)) void *alloc_slower(size_t n, const void *caller)
 {
 	bool zero = false;
-	void *p;
 
-	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_of(near__class_of(n)), &p))
-		return p;
 	return near__heap_ready() ? near__hooked_alloc(1, n, caller, &zero) : near__no_memory();
 }
 
@@ -27,6 +25,8 @@ __attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 {
 	void *p;
 
+	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_of(near__class_of(n)), &p))
+		return p;
 	if (n < near__heap.local_limit && (p = near__thread_cache_take(near__class_of(n))))
 		return p;
 	return alloc_slower(n, caller);
@@ -64,6 +64,9 @@ __attribute__((noinline)) void near__free_slow(void *p)
 	uint64_t offset = near__offset_of(p);
 	unsigned class;
 
+	if (near__begins_below(near__heap.slot_size, offset, &class) &&
+	    near__push_by_slot(near__entry_of(class), offset))
+		return;
 	if (!p || (near__begins_below(near__heap.local_size, offset, &class) &&
 		   near__thread_cache_put(class, offset)))
 		return;

@@ -46,6 +46,7 @@ void near__heap_set_limits(void)
 	__atomic_store_n(&h->list_limit, sequences ? all : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, cid_size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->slot_size, !by_cid && sequences ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_size, lists ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_limit, cid_limit, __ATOMIC_RELAXED);
