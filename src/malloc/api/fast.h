@@ -71,6 +71,16 @@ static inline bool near__free_below(size_t size, void *p)
 	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
 }
 
+/* The size of a small block, or 0: ask the slow path. */
+static inline size_t near__size_fast(const void *p)
+{
+	unsigned class;
+
+	return near__begins_below(near__heap.known_size, near__offset_of(p), &class)
+		       ? near__sizes[class].size
+		       : 0;
+}
+
 static inline bool near__free_fast(void *p)
 {
 	return near__free_below(near__heap.cid_size, p);

@@ -53,7 +53,7 @@ static size_t size_unknown(const void *p)
 	return 0;
 }
 
-NEAR__ENTRY size_t malloc_usable_size(void *p)
+static __attribute__((noinline)) size_t size_slow(void *p)
 {
 	struct near__place at;
 	size_t size;
@@ -64,4 +64,11 @@ NEAR__ENTRY size_t malloc_usable_size(void *p)
 	if (at.tag == NEAR__OUTSIDE)
 		return near__size_of_other(p, &size) ? size : size_unknown(p);
 	return is_within_block(at) ? size_unknown(p) : near__hooked_size(at);
+}
+
+NEAR__ENTRY size_t malloc_usable_size(void *p)
+{
+	size_t size = near__size_fast(p);
+
+	return NEAR__LIKELY(size) ? size : size_slow(p);
 }

@@ -49,7 +49,14 @@ void *near_realloc(void *p, size_t size)
 	return near__resize(p, size, NEAR__CALLER);
 }
 
-size_t near_usable_size(const void *p)
+static __attribute__((noinline)) size_t size_slow(const void *p)
 {
 	return p ? near__hooked_size(near__place_of(p)) : 0;
+}
+
+size_t near_usable_size(const void *p)
+{
+	size_t size = near__size_fast(p);
+
+	return NEAR__LIKELY(size) ? size : size_slow(p);
 }

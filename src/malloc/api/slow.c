@@ -95,7 +95,7 @@ static void *block_move(void *p, size_t had, size_t n, const void *caller)
 	return q;
 }
 
-void *near__resize(void *p, size_t n, const void *caller)
+static __attribute__((noinline)) void *resize_slow(void *p, size_t n, const void *caller)
 {
 	struct near__place at;
 	size_t had;
@@ -126,4 +126,12 @@ void *near__resize(void *p, size_t n, const void *caller)
 		return q ? q : near__no_memory();
 	}
 	return n <= had && n > had / 2 ? near__plain_cut(p, had, n) : block_move(p, had, n, caller);
+}
+
+/* A small block that may stay needs no stack frame. */
+void *near__resize(void *p, size_t n, const void *caller)
+{
+	size_t had = near__size_fast(p);
+
+	return NEAR__LIKELY(n <= had && n > had / 2) ? p : resize_slow(p, n, caller);
 }

@@ -35,6 +35,7 @@ void near__heap_set_limits(void)
 	bool by_cid = near__process.index_mode == 0;
 	bool sequences = h->caches && (h->hooks == NEAR__UNHOOKED || h->hooks == NEAR__PROFILED);
 	bool lists = !h->caches && h->hooks == NEAR__UNHOOKED;
+	bool known = lists || sequences;
 	size_t end = __atomic_load_n(&h->highest, __ATOMIC_RELAXED); /* an old one is too low */
 	size_t all = h->nodes > 1 ? h->size : end;
 	/* The lock checker sees each free, by a probe of the slow path. */
@@ -47,6 +48,7 @@ void near__heap_set_limits(void)
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, cid_size, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_size, !by_cid && sequences ? freed : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->known_size, known ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_size, lists ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_limit, cid_limit, __ATOMIC_RELAXED);

@@ -52,6 +52,7 @@ struct near__heap {
 	size_t local_size;   /* the same for thread caches, in processes without sequences */
 	size_t local_limit;
 	size_t slot_size; /* as cid_size, where slots are not indexed by the cid alone; else 0 */
+	size_t known_size; /* the classes of blocks at offsets below are their sizes: no hook */
 	uint8_t *page_map;
 	uint32_t *owner;
 	uint64_t *dirty;            /* its end: the first word is dirty[-1] */
