@@ -75,6 +75,40 @@ class Through(Case):
             self.assertRegex(result.stdout, r"^(Handlers.SIG_IGN|1) (Handlers.SIG_DFL|0) set\(\)")
 
 
+class OwnMalloc(Case):
+    """What the command says of a program's own malloc, on a terminal and elsewhere."""
+
+    def program(self, *functions):
+        source = self.write("own.c", "".join(f"int {f}(void) {{ return 0; }}\n"
+                                             for f in (*functions, "main")).encode())
+        subprocess.run([*os.environ.get("CC", "cc").split(), "-fno-builtin", "-o",
+                        self.path("own"), source], check=True)
+        return self.path("own")
+
+    def said(self, *args):
+        ours, its = terminal.open_terminal(self)
+        try:
+            self.assertEqual(run(*args, stderr=its).returncode, 0)
+        finally:
+            os.close(its)
+        with os.fdopen(ours, "rb", buffering=0) as file:
+            try:
+                return file.read(4096).decode()
+            except OSError:  # nothing was written, and the other end is closed
+                return ""
+
+    def test_is_named_on_a_terminal(self):
+        for function, name in (("mi_malloc", "mimalloc"), ("je_mallctl", "jemalloc"),
+                               ("tc_malloc", "tcmalloc")):
+            program = self.program(function)
+            said = self.said(program)
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn(f"'{program}' has a malloc of its own, {name}: ", said)
+            self.assertEqual(run(program).stderr, "")
+        self.assertEqual(self.said(self.program("xmalloc")), "")
+        self.assertEqual(self.said("true"), "")
+
+
 class Refused(Case):
     def test_usage(self):
         for args, words in [

@@ -3,6 +3,8 @@
 #include "common/machine.h"
 #include "common/options.h"
 #include "common/output.h"
+#include "common/own_malloc.h"
+#include "common/text.h"
 #include "common/tool.h"
 
 #include <getopt.h>
@@ -27,6 +29,7 @@ static const struct option_table table = {
 };
 
 #define NAME "%-16s"
+#define NOT_SERVED "not preloaded   "
 
 static void print_set(const char *label, const struct machine_set *set)
 {
@@ -114,6 +117,7 @@ static void machine_print(const struct machine *m)
 	if (m->tunables)
 		printf(NAME "GLIBC_TUNABLES=%s\n", m->conf ? "" : "settings", m->tunables);
 	print_parts(m);
+	print_wrapped(PRELOAD_IGNORED, 80, NOT_SERVED, "                ");
 }
 
 int info_main(int argc, char **argv)

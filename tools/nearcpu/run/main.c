@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/options.h"
 #include "common/output.h"
+#include "common/own_malloc.h"
 #include "common/settings.h"
 #include "common/spread.h"
 #include "common/text.h"
@@ -187,6 +189,17 @@ static void warn_without_atomic(void)
 		o.argv[0], itself ? "" : " (run by '", itself ? "" : o.elf, itself ? "" : "')");
 }
 
+/* For people: a service's log has it from --stats, or from nearcpu info. */
+static void tell_own_malloc(void)
+{
+	const char *own = isatty(STDERR_FILENO) && *o.elf ? own_malloc(o.elf) : NULL;
+
+	if (own)
+		failure("run",
+			"'%s' has a malloc of its own, %s: what it allocates by that stays there",
+			strcmp(o.elf, o.path) == 0 ? o.argv[0] : o.elf, own);
+}
+
 static int prepare(void)
 {
 	char why[3 * PATH_MAX];
@@ -201,6 +214,8 @@ static int prepare(void)
 	}
 	if (o.parts & LIBRARY_ATOMIC && run_lacks_atomic(o.elf, o.linker))
 		warn_without_atomic();
+	if (o.parts & LIBRARY_MALLOC)
+		tell_own_malloc();
 	code = output_check("run", o.json);
 	return code ? code : output_check("run", o.output);
 }

@@ -40,11 +40,6 @@ const char *const *run_settings(struct run_options *o);
 /* "program": its arguments, null for one that is no UTF-8; "libraries": what is preloaded. */
 json_t *run_options_json(const struct run_options *o);
 
-/* ---- symbols.c ---- */
-
-/* Whether the program defines malloc itself, according to its symbols. */
-bool run_has_malloc(const char *elf);
-
 /* ---- target.c ---- */
 
 /* Finds the program as execvp would, and whether the libraries can be preloaded into it. 0; else an

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/output.h"
+#include "common/own_malloc.h"
 #include "common/tool.h"
 
 struct found {
@@ -149,7 +150,7 @@ static const char *why_none(const struct run_options *o, int status)
 {
 	if (WIFSIGNALED(status))
 		return "it was killed";
-	if (*o->elf && run_has_malloc(o->elf))
+	if (*o->elf && own_malloc(o->elf))
 		return "it has a malloc of its own, and uses that";
 	return "it ended by _exit, or allocated nothing";
 }
