@@ -236,7 +236,8 @@ void near__background_start_automatically(void)
 {
 	if (near__heap_has_begun() && !is_child &&
 	    near__malloc_conf.background == NEAR__BACKGROUND_AUTO &&
-	    near__malloc_conf.decay_ms != UINT64_MAX && is_first_thread())
+	    near__malloc_conf.decay_ms != UINT64_MAX &&
+	    __atomic_load_n(&state, __ATOMIC_RELAXED) == NONE && is_first_thread())
 		background_start();
 }
 
