@@ -53,6 +53,7 @@ int info_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+int heap_main(int argc, char **argv);
 int ids_main(int argc, char **argv);
 int sim_main(int argc, char **argv);
 
