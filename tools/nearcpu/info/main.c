@@ -6,6 +6,7 @@
 #include "common/own_malloc.h"
 #include "common/text.h"
 #include "common/tool.h"
+#include "info/process.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -22,11 +23,21 @@ static const struct option_table table = {
 	.sub = "info",
 	.rows = rows,
 	.width = 13,
-	.head = "usage: nearcpu info [OPTION...]\n\n"
+	.head = "usage: nearcpu info [OPTION...] [PID]\n\n"
 		"Shows whether restartable sequences work in this process, and if not, why; what\n"
-		"the kernel and the C library offer; which slots the library uses.\n\n",
+		"the kernel and the C library offer; which slots the library uses. With PID:\n"
+		"what a running process has of the library.\n\n",
 	.tail = "",
 };
+
+/* Where LD_PRELOAD names one of them all the same. */
+static const char *process_why_none(const struct process *p)
+{
+	if (!p->preload || (!strstr(p->preload, "nearcpu") && !strstr(p->preload, "libatomic")))
+		return "";
+	return ", although LD_PRELOAD was set: it is static, or had more rights than its user, or "
+	       "did not find them";
+}
 
 #define NAME "%-16s"
 #define NOT_SERVED "not preloaded   "
@@ -120,6 +131,28 @@ static void machine_print(const struct machine *m)
 	print_wrapped(PRELOAD_IGNORED, 80, NOT_SERVED, "                ");
 }
 
+/* Another process. */
+static int info_process(const char *argument)
+{
+	static struct process process; /* its texts stay */
+	uint64_t pid;
+	int code;
+
+	if (!parse_number(argument, 1, INT_MAX, &pid))
+		return usage_error("info", "unexpected argument '%s': not a process id", argument);
+	code = process_read(&process, (int)pid);
+	if (code)
+		return code;
+	if (!process.count)
+		return failure("info", "process %d (%s) has none of these libraries%s", process.pid,
+			       process.name, process_why_none(&process));
+	if (as_json)
+		code = output_json("info", "-", process_json(&process));
+	else
+		process_print(&process);
+	return finish_stdout("info", code);
+}
+
 int info_main(int argc, char **argv)
 {
 	static struct machine machine; /* its texts stay */
@@ -127,8 +160,10 @@ int info_main(int argc, char **argv)
 
 	if (code != OPTIONS_DONE)
 		return code;
+	if (optind + 1 < argc)
+		return usage_error("info", "unexpected argument '%s'", argv[optind + 1]);
 	if (optind < argc)
-		return usage_error("info", "unexpected argument '%s'", argv[optind]);
+		return info_process(argv[optind]);
 	machine_read(&machine);
 	code = EXIT_DONE;
 	if (as_json)
