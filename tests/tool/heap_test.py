@@ -16,8 +16,8 @@ import terminal
 
 HEAD = "heap profile: 7: 1700 [010: 1000] @ heapz_v2/%d\n"
 SAMPLES = ("3: 300 [5: 500] @ 0x401001 0x401101 0x7f0000001001\n"
-           "0: 0 [2: 64] @ 0x401101 0x1234\n"
-           "4: 1400 [4: 1400] @ 0x401001\n")
+           "0: 0 [2: 64] @ 0x401101 0x402001\n"
+           "4: 4 [4: 4] @ 0x401001\n")
 MAPS = ("\nMAPPED_LIBRARIES:\n"
         "00400000-00401000 r--p 00000000 fe:00 12         /opt/a program\n"
         "00401000-00402000 r-xp 00001000 fe:00 12         /opt/a program\n"
@@ -98,8 +98,8 @@ class Test(command.ScratchCase):
         first, second = (0x401000, "/opt/a program"), (0x401100, "/opt/a program")
         self.assertEqual(p.samples, [
             ([5, 500, 3, 300], 100, [first, second, (0x7f0000001000, "")]),
-            ([2, 64, 0, 0], 32, [second, (0x1233, None)]),
-            ([4, 1400, 4, 1400], 350, [first])])
+            ([2, 64, 0, 0], 32, [second, (0x402000, None)]),
+            ([4, 4, 4, 4], 1, [first])])
         self.assertEqual(len(p.places), 4)
         self.assertEqual(p.mappings, {
             1: (0x401000, 0x402000, 0x1000, "/opt/a program", ""),
@@ -158,9 +158,11 @@ class Test(command.ScratchCase):
 
     def test_damaged(self):
         for text in ("", "\n", "hello\n", "\0" * 100000, WHOLE[1:], HEAD % 0 + SAMPLES + MAPS,
+                     WHOLE.replace("/1\n", "/1 x\n"),
                      WHOLE.replace("heapz_v2", "heap_v2")):
             self.damaged(text, 1)
-        for bad in ("3: 300 [5: 500] @\n", "3: 300 [5: 500] @ 0x0\n", "3: 300 [5: 500]\n",
+        for bad in ("3: 300 [5: 500] @\n", "3: 300 [5: 500] @ 0x1\n", "0: 0 [0: 5] @ 0x2\n",
+                    "3: 300 [5: 500] @ 0x0\n", "3: 300 [5: 500]\n",
                     "0: 300 [5: 500] @ 0x2\n", "6: 300 [5: 500] @ 0x2\n", "-1: 3 [5: 5] @ 0x2\n",
                     "3: 300 [5: 500] @ 0x2 x\n", "3: 300 [5: 500] @ 0x" + "f" * 17 + "\n",
                     "1: 1 [1: 1] @" + " 0x2" * 9999 + "\n", "1: 1 [1: 1] @ 0x2\0\n"):
