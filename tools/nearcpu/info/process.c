@@ -54,32 +54,29 @@ static int check_kind(struct process *p)
 	return 0;
 }
 
+static void take_variable(const char *variable, const char *name, const char **value)
+{
+	char *copy;
+
+	if (strncmp(variable, name, strlen(name)) != 0)
+		return;
+	copy = copy_text(variable + strlen(name));
+	make_printable(copy, "");
+	*value = copy;
+}
+
 /* Of the environment with which the program began. */
 static void read_environment(struct process *p)
 {
-	const struct {
-		const char *name;
-		const char **value;
-	} wanted[] = {
-		{"NEAR_CONF=", &p->conf},
-		{"GLIBC_TUNABLES=", &p->tunables},
-		{"LD_PRELOAD=", &p->preload},
-	};
 	FILE *file = fopen(path_of(p, "environ").text, "re");
 	char *variable = NULL;
 	size_t size = 0;
 
-	while (file && getdelim(&variable, &size, 0, file) > 0)
-		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-			const size_t n = strlen(wanted[i].name);
-			char *value;
-
-			if (strncmp(variable, wanted[i].name, n) != 0)
-				continue;
-			value = copy_text(variable + n);
-			make_printable(value, "");
-			*wanted[i].value = value;
-		}
+	while (file && getdelim(&variable, &size, 0, file) > 0) {
+		take_variable(variable, "NEAR_CONF=", &p->conf);
+		take_variable(variable, "GLIBC_TUNABLES=", &p->tunables);
+		take_variable(variable, "LD_PRELOAD=", &p->preload);
+	}
 	free(variable);
 	if (file)
 		fclose(file);
@@ -91,29 +88,18 @@ static void read_environment(struct process *p)
 static bool find_note(struct process_object *o, const struct elf_file *f, uint64_t bias,
 		      const Elf64_Phdr *segment)
 {
-	uint64_t at = segment->p_offset, left = segment->p_filesz;
+	static const struct process_note head = {{8, 8, 1}, "Nearcpu", 0, 0};
+	const char *begin, *note;
 
-	if (segment->p_align > 4 || !elf_in_file(f, at, left))
+	if (!elf_in_file(f, segment->p_offset, segment->p_filesz))
 		return false;
-	while (left >= sizeof(o->note.header)) {
-		struct process_note *n = &o->note;
-		uint64_t size;
-
-		memset(n, 0, sizeof(*n));
-		memcpy(n, f->at + at, left < sizeof(*n) ? left : sizeof(*n));
-		if (n->header.n_namesz == 8 && n->header.n_descsz == 8 && n->header.n_type == 1 &&
-		    left >= sizeof(*n) && memcmp(n->name, "Nearcpu", 8) == 0) {
-			o->note_at = bias + segment->p_vaddr + (at - segment->p_offset);
-			return true;
-		}
-		size = sizeof(n->header) + ((n->header.n_namesz + UINT64_C(3)) & ~UINT64_C(3)) +
-		       ((n->header.n_descsz + UINT64_C(3)) & ~UINT64_C(3));
-		if (size > left)
-			break;
-		at += size;
-		left -= size;
-	}
-	return false;
+	begin = f->at + segment->p_offset;
+	note = memmem(begin, segment->p_filesz, &head, offsetof(struct process_note, state));
+	if (!note || segment->p_filesz - (uint64_t)(note - begin) < sizeof(o->note))
+		return false;
+	memcpy(&o->note, note, sizeof(o->note));
+	o->note_at = bias + segment->p_vaddr + (uint64_t)(note - begin);
+	return true;
 }
 
 /* Whether it is a program or a library with the core in it. */
