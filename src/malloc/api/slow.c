@@ -12,8 +12,8 @@
 #pragma weak near__free_other
 #pragma weak near__resize_other
 
-/* Not inlined: what a thread takes from its own lists, or from those of a slot that is not indexed by
- * the cid, then needs no stack frame. */
+/* Not inlined: what a thread takes from its own lists, or from those of a slot that is not indexed
+ * by the cid, then needs no stack frame. */
 static __attribute__((noinline)) void *alloc_slower(size_t n, const void *caller)
 {
 	bool zero = false;

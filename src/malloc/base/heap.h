@@ -51,7 +51,7 @@ struct near__heap {
 	uint64_t list_limit; /* sequences take blocks off lists whose words are below */
 	size_t local_size;   /* the same for thread caches, in processes without sequences */
 	size_t local_limit;
-	size_t slot_size; /* as cid_size, where slots are not indexed by the cid alone; else 0 */
+	size_t slot_size;  /* as cid_size, where slots are not indexed by the cid alone; else 0 */
 	size_t known_size; /* the classes of blocks at offsets below are their sizes: no hook */
 	uint8_t *page_map;
 	uint32_t *owner;
