@@ -98,8 +98,15 @@ class Shown(Case):
                     self.path(NAME))
         pid = self.begin(*READY, env={"LD_PRELOAD": self.path(NAME)})
         os.unlink(self.path(NAME))
-        result = command.run("info", str(pid))
-        self.assertIn(NAME + " (deleted)", result.stdout + result.stderr)
+        self.assertIn(NAME + " (deleted)", command.run("info", str(pid)).stdout)
+
+    def test_a_library_of_32_bits(self):
+        file = self.write(NAME, b"\x7fELF\x01" + bytes(4096))
+        pid = self.begin(sys.executable, "-c", "import mmap; f = open(%r, 'r+b'); "
+                         "m = mmap.mmap(f.fileno(), 0); print('ready', flush=True); input()" % file)
+        info = self.info(pid)
+        self.assertEqual([o["file"] for o in info["libraries"]], [file])
+        self.assertIn("32 bits", info["rseq"]["why"])
 
 
 class Refused(Case):

@@ -176,6 +176,8 @@ static void add_object(struct process *p, const char *path, const char *file, ui
 		o->is_closed = strstr(name, "nearcpu") || strstr(name, "atomic");
 	else if (S_ISREG(st.st_mode))
 		o->has_core = examine(o, &f, start);
+	if (f.size > EI_CLASS && memcmp(f.at, ELFMAG, SELFMAG) == 0 && f.at[EI_CLASS] == ELFCLASS32)
+		o->is_closed = strstr(name, "libnearcpu") != NULL;
 	elf_unmap(&f);
 	o->is_program = strcmp(path, p->program) == 0;
 	if (f.size && (o->is_program || strstr(name, "atomic")))
@@ -280,7 +282,7 @@ static void say_unread(struct process *p, int error)
 
 	for (unsigned i = 0; i < p->count; i++) {
 		if (p->objects[i].is_closed)
-			why = "the file of its library was deleted or may not be read: try as root";
+			why = "its library has 32 bits, was deleted, or may not be read";
 		if (p->objects[i].has_core) {
 			why = p->objects[i].note.version == NEAR__STATE_NUMBER
 				      ? "no thread of it has used the library yet"

@@ -24,7 +24,7 @@ struct process_note {
 struct process_object {
 	char path[PATH_MAX];
 	bool is_program, is_preloaded, is_atomic, has_core, has_malloc;
-	bool is_closed; /* by its name a part: the file cannot be read */
+	bool is_closed; /* by its name a part: this command cannot read the file */
 	struct process_note note;
 	uint64_t note_at; /* its address in the process */
 };

@@ -12,7 +12,7 @@
 
 static const char *parts_of(const struct process_object *o)
 {
-	return o->is_closed    ? "its file cannot be read"
+	return o->is_closed    ? "not examined"
 	       : !o->has_core  ? "libatomic"
 	       : o->has_malloc ? "core and malloc"
 			       : "core";
