@@ -16,7 +16,9 @@
  *            first out; a near_fifo notifies a watch whether threads wait or not.
  * Notified:  a watch is notified once, then it is armed no longer. Its thread then gets; or it
  *            disarms, which notifies the next one, or an element may stay while others wait. A
- *            descriptor may be readable although the queue is empty: read it, and get again.
+ *            descriptor may be readable although the queue is empty: read it, and get again. A
+ *            thread disarms a watch before it waits for the queue in another way, as by
+ *            near_queue_get: else the watch may be notified while it sleeps.
  * Fallback:  needs no rseq; the same code everywhere.
  * Misuse:    a descriptor that cannot be written to notifies nobody; one that blocks, as a full
  *            pipe, blocks the put.

@@ -107,7 +107,9 @@ int near_queue_get(struct near_queue *q, void **element)
 	return result_of_one(queue_get(q, element, 1, &NEAR__NO_TIMEOUT));
 }
 
-/* An armed watch is a getter that sleeps. If it gets an element after all, it was one awake. */
+/* An armed watch is a getter that sleeps. If it gets an element after all, a put may have notified
+ * it since, for another element, for which this thread does not search: disarming passes that on.
+ */
 int near_queue_get_or_arm(struct near_queue *q, void **element, struct near_watch *watch)
 {
 	uint64_t puts;
@@ -121,7 +123,7 @@ int near_queue_get_or_arm(struct near_queue *q, void **element, struct near_watc
 		fence_puts(q, near__watch_arm(watch, &q->state), often);
 		r = near__queue_get(q, element, 1, &puts);
 		if (r != -EAGAIN)
-			near__watch_reset(watch);
+			near_watch_disarm(watch);
 	}
 	return result_of_one(r);
 }

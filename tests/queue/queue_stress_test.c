@@ -112,11 +112,14 @@ static long get_by_watch(void **many, struct near_watch *watch, uint64_t *random
 
 	if (r != -EAGAIN)
 		return r;
-	if (unit_random(random) % 4)
+	if (unit_random(random) % 4) {
 		while (poll(&event, 1, -1) != 1)
 			CHECK(errno == EINTR);
-	else
-		near_watch_disarm(watch);
+		r = k->get_or_arm(&q, many, watch) ?: 1;
+	}
+	/* Perhaps the descriptor was readable from before, and it is armed: what this thread does
+	 * next may be to sleep otherwise. */
+	near_watch_disarm(watch);
 	CHECK(read(watch->fd, &times, sizeof(times)) == sizeof(times) || errno == EAGAIN);
 	return r;
 }
