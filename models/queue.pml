@@ -18,6 +18,9 @@
  * With ROOM, slots have CAPACITY and are full in the beginning, and putters sleep instead of
  * getters; without, there is always room.
  *
+ * With WATCH, getters arm a watch, which looks for an element again: one that it finds it takes, and
+ * leaves the lot then.
+ *
  * Checked: no thread sleeps for ever (no deadlock state); a get that finds the queue empty found it
  * so at one moment; after close, nothing is left behind.
  *
@@ -31,6 +34,7 @@
  *   ONE_SCAN        a queue counts as empty after one scan
  *   SLEEP_BLIND     a getter sleeps without a scan after the fence
  *   LEAVE_ANYWAY    a getter leaves by a deadline although it was woken
+ *   KEEP_NOTICE     a watch that was notified as it took another element does not pass that on
  *   KEEP_ROOM       a putter that was woken and has moved does not pass that on
  *   ROOM_EARLY      a get loads `putters` before its CAS
  *   CLEAR_ANYWAY    a put clears GETTERS although others sleep
@@ -394,6 +398,43 @@ inline fence_puts()
 
 #endif
 
+#ifdef WATCH
+/* Between the second look and the sleep. The element may be gone by then. */
+inline take_armed()
+{
+	atomic {
+		if
+		:: head[0] < tail[0] -> head[0]++; got = true
+		:: head[1] < tail[1] -> head[1]++; got = true
+		:: else
+		fi;
+		NOW_EMPTY(0);
+		NOW_EMPTY(1);
+		NOW_EMPTY(2);
+		NOW_EMPTY(3)
+	};
+	if
+	:: got ->
+		lock();
+		atomic {
+#ifndef KEEP_NOTICE
+			if
+			:: woken[_pid] -> take_sleeper(ELEMENT); getters = ANY(ELEMENT)
+			:: else
+			fi;
+#endif
+			sleeps[_pid] = NOTHING;
+			bucket = false;
+			got = false;
+			gets++;
+			over = gets == GETS;
+			is_full = true
+		}
+	:: else -> is_full = false
+	fi
+}
+#endif
+
 inline wait_for_element()
 {
 #if defined(ROOM) && defined(CLOSE)
@@ -423,6 +464,12 @@ inline wait_for_element()
 #endif
 #ifndef OPEN_EARLY
 	is_open = open;
+#endif
+#ifdef WATCH
+	if
+	:: is_full -> take_armed()
+	:: else
+	fi;
 #endif
 	if
 	:: !is_full && is_open ->
