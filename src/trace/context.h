@@ -45,7 +45,7 @@ void near__trace_context_read(void);
 void near__trace_write_context(const struct near__trace_bound *b, const void *payload,
 			       const struct near__trace_piece *pieces, const void *frame);
 
-/* The return addresses of the frames from there on, at most so many; how many (stack.c). */
+/* The return addresses of the frames from there on, up to `most`; returns how many (stack.c). */
 size_t near__trace_stack(uint64_t *to, size_t most, const void *frame);
 
 #endif
