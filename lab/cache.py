@@ -2,6 +2,8 @@
 """What was fetched, kept outside of the repository. A directory is made under a temporary name and
 renamed when it is whole, so that one that exists is whole."""
 
+from contextlib import contextmanager
+import fcntl
 import os
 from pathlib import Path
 import shutil
@@ -18,6 +20,15 @@ def cache_directory():
         return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "nearcpu-lab"
+
+
+@contextmanager
+def alone(name):
+    """While another run has that lock, this one waits."""
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with open(cache_directory() / name, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def unpack(deb, target, wanted):

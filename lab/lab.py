@@ -4,9 +4,7 @@
 Started by ./dev lab."""
 
 import argparse
-from contextlib import contextmanager
 import errno
-import fcntl
 import os
 from pathlib import Path
 import signal
@@ -15,7 +13,7 @@ import time
 
 from archive import Archive
 import build
-from cache import cache_directory
+from cache import alone, cache_directory
 from emulator import Emulator
 import kernel_build
 from kernels import ARCHITECTURES, KERNELS, Kernels, known_gap
@@ -111,18 +109,10 @@ class Laboratory:
             self._archive = archive
         return self._archive
 
-    @contextmanager
-    def _alone(self, name):
-        """While another run has that lock, this one waits."""
-        with open(self.cache / name, "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
     def fetch(self):
         """Fills the cache."""
-        self.cache.mkdir(parents=True, exist_ok=True)
         sources = {}
-        with self._alone("lock"):
+        with alone("lock"):
             emulator = Emulator(self.cache / "qemu", self._open_archive, self.selected.update)
             kernels = Kernels(self.cache / "kernels", self._open_archive, self.selected.update)
             for key in dict.fromkeys((boot.arch, boot.kernel) for boot in self.boots):
@@ -145,7 +135,7 @@ class Laboratory:
         name = f"the kernel {key[1]}"
         self.screen.say(f"building {name} {source.version}: about {kernel_build.MINUTES} minutes "
                         "on two CPUs")
-        with self._alone("lock-build"):
+        with alone("lock-build"):
             self.kernels[key] = kernels.build(
                 *key, source, self.output / f"build-kernel-{key[1]}.log",
                 lambda text: self.screen.note(name, text))

@@ -13,7 +13,7 @@ import sys
 import tarfile
 
 from archive import Archive
-from cache import Making, cache_directory, unpack
+from cache import Making, alone, cache_directory, unpack
 from kernels import ARCHITECTURES
 from problem import Problem
 from screen import Screen
@@ -58,14 +58,15 @@ def main(arguments):
         return 2
     screen = Screen()
     folder = cache_directory() / "others"
-    if arguments or not (folder / "versions").exists():
-        archive = Archive(cache_directory() / "apt", screen.say)
-        archive.update()
-        with Making(folder) as directory:
-            versions = {"liburcu": fetch_liburcu(archive, directory),
-                        "librseq": fetch_librseq(archive, directory)}
-            (directory / "versions").write_text(json.dumps(versions), encoding="utf-8")
-        archive.tidy()
+    with alone("lock"):
+        if arguments or not (folder / "versions").exists():
+            archive = Archive(cache_directory() / "apt", screen.say)
+            archive.update()
+            with Making(folder) as directory:
+                versions = {"liburcu": fetch_liburcu(archive, directory),
+                            "librseq": fetch_librseq(archive, directory)}
+                (directory / "versions").write_text(json.dumps(versions), encoding="utf-8")
+            archive.tidy()
     print(folder)
     return 0
 
