@@ -215,10 +215,10 @@ static void options_keep_memory(void **state)
 #endif
 
 #if defined(__GLIBC__)
-UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
-	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free,
-	  options_fill_blocks, blocks_are_freed_protected, operators_have_the_limits_of_malloc,
-	  options_keep_memory)
+UNIT_MAIN_PINNED(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
+		 an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free,
+		 options_fill_blocks, blocks_are_freed_protected,
+		 operators_have_the_limits_of_malloc, options_keep_memory)
 #else
 UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
 	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free)

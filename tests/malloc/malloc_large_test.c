@@ -185,5 +185,6 @@ static void a_trim_passes_over_long_blocks(void **state)
 	free(q);
 }
 
-UNIT_MAIN(new_pages_replace_free_ones, grows_in_place_where_it_can, shrinks_in_place, zero_is_zero,
-	  moves_what_moves_have_left, alignment_is_obeyed, a_trim_passes_over_long_blocks)
+UNIT_MAIN_PINNED(new_pages_replace_free_ones, grows_in_place_where_it_can, shrinks_in_place,
+		 zero_is_zero, moves_what_moves_have_left, alignment_is_obeyed,
+		 a_trim_passes_over_long_blocks)

@@ -202,8 +202,10 @@ static void other_memory_is_left_alone(void **state)
 
 /* ---- pages that come back ---- */
 
-/* Returned pages between two blocks, of an area of 2 MiB. What khugepaged would do: they are
- * resident again, and the allocator does not know. */
+#define MORE (SIZE + PAGE) /* than an area of 2 MiB: a part of one has another block */
+
+/* Returned pages between two blocks, MORE of them. What khugepaged would do: they are resident
+ * again, and the allocator does not know. */
 static char *make_resident(char **before, char **after)
 {
 	static char *blocks[64];
@@ -212,22 +214,22 @@ static char *make_resident(char **before, char **after)
 
 	/* Neighbours, by their addresses: earlier blocks fill what is free elsewhere. */
 	for (unsigned i = 0; i < LENGTH(blocks); i++)
-		blocks[i] = make(SIZE);
+		blocks[i] = make(MORE);
 	while (at + 2 < LENGTH(blocks) &&
-	       (blocks[at + 1] != blocks[at] + SIZE || blocks[at + 2] != blocks[at] + 2 * SIZE))
+	       (blocks[at + 1] != blocks[at] + MORE || blocks[at + 2] != blocks[at] + 2 * MORE))
 		at++;
 	*before = blocks[at];
 	*after = blocks[at + 2 < LENGTH(blocks) ? at + 2 : at + 1];
 	for (unsigned i = 0; i < LENGTH(blocks); i++)
 		if (i != at && i != at + 2)
 			free(blocks[i]);
-	p = *before + SIZE;
+	p = *before + MORE;
 	malloc_trim(0);
-	if (at + 2 == LENGTH(blocks) || resident_bytes(p, SIZE))
+	if (at + 2 == LENGTH(blocks) || resident_bytes(p, MORE))
 		return NULL;
-	for (size_t n = 0; n < SIZE; n += PAGE)
+	for (size_t n = 0; n < MORE; n += PAGE)
 		((volatile char *)p)[n] = 0;
-	CHECK(resident_bytes(p, SIZE) == SIZE);
+	CHECK(resident_bytes(p, MORE) == MORE);
 	return p;
 }
 
@@ -238,8 +240,8 @@ static void trim_returns_what_came_back(void **state)
 	if (!p)
 		skip();
 	malloc_trim(0);
-	assert_int_equal(resident_bytes(p, SIZE), 0);
-	assert_int_equal(before[SIZE - 1] + after[0], 2);
+	assert_int_equal(resident_bytes(p, MORE), 0);
+	assert_int_equal(before[MORE - 1] + after[0], 2);
 	free(before);
 	free(after);
 }
@@ -252,9 +254,9 @@ static void the_decay_returns_what_came_back(void **state)
 		skip();
 	/* More often than the areas of the heap need: a call does nothing while the background
 	 * thread has the lock, which may have lost its CPU to others for seconds. */
-	for (unsigned n = 0; n < 40000 && resident_bytes(p, SIZE); n++, usleep(1000))
+	for (unsigned n = 0; n < 40000 && resident_bytes(p, MORE); n++, usleep(1000))
 		near__pages_purge_areas(64);
-	assert_int_equal(resident_bytes(p, SIZE), 0);
+	assert_int_equal(resident_bytes(p, MORE), 0);
 	free(before);
 	free(after);
 }
@@ -282,7 +284,7 @@ static void a_block_that_grew_and_was_cut_is_in_use(void **state)
 	free(q);
 }
 
-UNIT_MAIN(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
-	  advice_about_huge_pages_stays, bits_take_little_room, other_memory_is_left_alone,
-	  trim_returns_what_came_back, the_decay_returns_what_came_back,
-	  a_block_that_grew_and_was_cut_is_in_use)
+UNIT_MAIN_PINNED(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
+		 advice_about_huge_pages_stays, bits_take_little_room, other_memory_is_left_alone,
+		 trim_returns_what_came_back, the_decay_returns_what_came_back,
+		 a_block_that_grew_and_was_cut_is_in_use)

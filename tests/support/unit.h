@@ -282,6 +282,13 @@ static inline int unit_group(struct unit_fixtures f, const char *text,
 	{                                                                                          \
 		return UNIT_TESTS(__VA_ARGS__);                                                    \
 	}
+/* On one CPU: another may be of another node, which has pages and slots of its own. */
+#define UNIT_MAIN_PINNED(...)                                                                      \
+	int main(void)                                                                             \
+	{                                                                                          \
+		unit_pin(0, NULL);                                                                 \
+		return UNIT_TESTS(__VA_ARGS__);                                                    \
+	}
 #define UNIT_MAIN_EACH(before, after, ...)                                                         \
 	int main(void)                                                                             \
 	{                                                                                          \
