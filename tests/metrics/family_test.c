@@ -382,7 +382,7 @@ static void children_of_threads_can_add(void **state)
 {
 	struct team team;
 
-	if (unit_emulated())
+	if (unit_emulated() || !UNIT_CHILD_ALLOCATES)
 		skip();
 	make_family(NEAR_METRIC_COUNTER, "x", 100000);
 	team_start(&team, 2, add_more);

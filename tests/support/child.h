@@ -21,6 +21,10 @@ static inline int unit_wait(pid_t child, int *signal)
 /* Much later than any time limit of ctest, which ends a test and the children that it waits for. */
 #define UNIT_ORPHAN_ENDS_S 1200
 
+/* Whether the child of a process whose threads allocate may allocate, too. AddressSanitizer's
+ * allocator is not made for it (before LLVM 17): one of those threads may have had its lock. */
+#define UNIT_CHILD_ALLOCATES (!UNIT_SANITIZED)
+
 /* In a new child. cmocka's handlers would go on with the tests after a fault. */
 static inline void unit_begin_child(void)
 {
