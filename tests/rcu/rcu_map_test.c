@@ -559,6 +559,7 @@ static void fork_within_a_resize(void **state)
 	insert(300, 301);
 	remove_keys(300, 301);
 	assert_true(status().resizing);
+	near_rcu_barrier(&rcu);     /* else its worker frees: UNIT_CHILD_ALLOCATES */
 	if (!UNIT_THREAD_SANITIZER) /* it allows no threads in a child */
 		assert_int_equal(unit_wait(unit_fork(continue_in_child, NULL), NULL), 0);
 	continue_in_child(NULL);
