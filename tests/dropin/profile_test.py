@@ -171,8 +171,9 @@ class Test(unittest.TestCase):
         prefix = os.path.join(self.directory.name, "full")
         result = self.run_program(f"heap_profile:{prefix}", "keep", limit=100)
         self.assertEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole: .*"
+        self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole, and removed: .*"
                          r"\.0\.heap: no space\n$")
+        self.assertEqual(glob.glob(prefix + "*"), [])
 
     def test_a_name_that_is_taken_is_left_alone(self):
         """By a link to a file of the user's, one to nowhere, and a file: the fourth is free."""

@@ -18,6 +18,8 @@ static const struct near__setting list[] = {
 	{"heap_profile", NEAR__CONF_TEXT, FIELD(profile), 0},
 	{"heap_sample", NEAR__CONF_NUMBER, FIELD(heap_sample), 0},
 	{"heap_signal", NEAR__CONF_NUMBER, FIELD(heap_signal), 0},
+	{"heap_interval", NEAR__CONF_NUMBER, FIELD(heap_interval), 0},
+	{"heap_keep", NEAR__CONF_NUMBER, FIELD(heap_keep), 0},
 };
 
 static const struct near__settings settings = {
@@ -35,6 +37,7 @@ struct near__malloc_conf near__malloc_conf = {
 	.decay_ms = 1000,
 	.cache = (uint64_t)64 << 20,
 	.heap_sample = (uint64_t)512 << 10,
+	.heap_keep = 100,
 };
 
 void near__malloc_conf_read(void)

@@ -16,6 +16,8 @@ struct near__malloc_conf {
 	uint64_t cache;       /* bytes in the transfer caches of all slots, at most */
 	uint64_t heap_sample; /* bytes between two samples of the heap profile */
 	uint64_t heap_signal; /* a signal that writes the profile; 0: none */
+	uint64_t heap_interval; /* seconds after which it is written again; 0: never */
+	uint64_t heap_keep;     /* files of intervals that are kept; 0: all */
 	struct near__conf_text profile; /* the beginning of its files' names; NULL: none */
 	struct near__conf_text stats;   /* the file for the statistics at the end */
 };

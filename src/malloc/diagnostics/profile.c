@@ -54,6 +54,7 @@ void near__profile_fork_child(void)
 {
 	if (profiled_peek()->sampler.seed)
 		profiled_peek()->sampler = (struct near__sampler){0};
+	near__profile_files_fork_child();
 }
 
 /* The unwinder may be loaded once constructors run. Earlier blocks are in no profile. */
@@ -189,6 +190,7 @@ static void sample_make(void *p, size_t n, size_t usable, const void *caller)
 		near__heap.owner[first] = number;
 		near__set_tag(first, NEAR__SAMPLED);
 	}
+	near__profile_interval();
 }
 
 static struct sample *sample_of(struct near__place at)

@@ -22,9 +22,14 @@ struct near__bucket {
 #define NEAR__BUCKET_CHAINS 4096
 extern uint32_t near__buckets[NEAR__BUCKET_CHAINS] __attribute__((visibility("hidden")));
 
-/* profile_file.c: these may be called in signal handlers, except for the first. */
+/* profile_file.c: the first two. The second may be called in signal handlers. */
 void near__profile_files_init(void);
 void near__profile_write(void);
+
+/* At a sample: writes the profile if an interval has passed. The child of a fork keeps no files of
+ * its parent. */
+void near__profile_interval(void);
+void near__profile_files_fork_child(void);
 
 /* call_stack.c: true once stacks can be taken without memory that comes from here. */
 bool near__stack_prime(void);

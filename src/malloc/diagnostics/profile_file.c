@@ -19,11 +19,17 @@
 
 #define PREFIX_MAX 4000
 #define NAMES_MAX 10000
+#define KEPT_MAX 1000
 
 uint32_t near__buckets[NEAR__BUCKET_CHAINS];
 
 static char prefix[PREFIX_MAX + 1]; /* a copy: the program may change its environment */
-static unsigned written;
+static uint32_t written;
+
+/* Intervals; both words order nothing. */
+static uint64_t due;            /* in ms */
+static uint32_t turn;           /* the next place */
+static uint32_t kept[KEPT_MAX]; /* numbers of their files, plus one */
 
 struct sums {
 	uint64_t used, used_bytes;    /* now */
@@ -138,14 +144,14 @@ static void put_profile(struct near__out *o)
 }
 
 /* PREFIX.PID.N.heap */
-static void profile_make_path(char *path, size_t size)
+static void profile_make_path(char *path, size_t size, uint32_t number)
 {
 	struct near__out o;
 	size_t n = strlen(prefix);
 
 	near__out_begin(&o, NULL, NULL);
 	near__out_print(&o, ".%lu.%lu.heap", (unsigned long)syscall(SYS_getpid),
-			(unsigned long)__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED));
+			(unsigned long)number);
 	o.used = o.used < size - n - 1 ? o.used : size - n - 1;
 	memcpy(path, prefix, n);
 	memcpy(path + n, o.text, o.used);
@@ -153,35 +159,111 @@ static void profile_make_path(char *path, size_t size)
 }
 
 /* The first name that is free: an earlier process with this id may have left files. */
-static int profile_create(char *path, size_t size)
+static int profile_create(char *path, size_t size, uint32_t *number)
 {
 	int fd = -EEXIST;
 
 	for (unsigned i = 0; i < NAMES_MAX && fd == -EEXIST; i++) {
-		profile_make_path(path, size);
+		*number = __atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
+		profile_make_path(path, size, *number);
 		fd = near__file_create(path);
 	}
 	return fd;
 }
 
-void near__profile_write(void)
+static void file_remove(const char *path)
+{
+	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+/* 0 or a negative errno. A part of a profile helps nobody, and a full disk may be the program's. */
+static int profile_try(bool complains, uint32_t *number)
 {
 	char path[PREFIX_MAX + 64];
-	int fd = profile_create(path, sizeof(path)), error, closed, saved = errno;
+	int fd = profile_create(path, sizeof(path), number), error;
 	struct near__out o;
 
 	if (fd < 0) {
-		profile_complain("cannot create ", path, near__file_reason(fd));
-		return;
+		if (complains)
+			profile_complain("cannot create ", path, near__file_reason(fd));
+		return fd;
 	}
 	near__out_begin_fd(&o, fd);
 	put_profile(&o);
-	errno = saved;
 	error = near__out_end(&o);
-	closed = near__file_close(fd);
-	error = error ? error : closed;
-	if (error)
-		profile_complain("not written whole: ", path, near__file_reason(error));
+	if (error) /* before it is closed, which nearcpu heap waits for */
+		file_remove(path);
+	if (near__file_close(fd) && !error) {
+		error = -EIO;
+		file_remove(path);
+	}
+	if (error && complains)
+		profile_complain("not written whole, and removed: ", path,
+				 near__file_reason(error));
+	return error;
+}
+
+void near__profile_write(void)
+{
+	uint32_t number;
+	int saved = errno;
+
+	profile_try(true, &number);
+	errno = saved;
+}
+
+/* ---- intervals ---- */
+
+/* Removes the oldest if there would be too many. No other file: a name that was taken was skipped,
+ * and is not in the table. */
+static void interval_keep(uint32_t number)
+{
+	char path[PREFIX_MAX + 64];
+	uint64_t most = near__malloc_conf.heap_keep;
+	uint32_t old, place;
+
+	if (!most)
+		return;
+	most = most < KEPT_MAX ? most : KEPT_MAX;
+	place = __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % (uint32_t)most;
+	old = __atomic_exchange_n(&kept[place], number + 1, __ATOMIC_RELAXED);
+	if (old) {
+		profile_make_path(path, sizeof(path), old - 1);
+		file_remove(path);
+	}
+}
+
+/* Few blocks are sampled, so the clock is read seldom. One line tells of intervals that fail one
+ * after the other. */
+void near__profile_interval(void)
+{
+	static int last; /* relaxed: two threads may both complain */
+	uint64_t now, next, seen, interval = near__malloc_conf.heap_interval;
+	int error, saved = errno;
+	uint32_t number;
+
+	if (!interval)
+		return;
+	now = near__os_ms();
+	seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
+	next = now + (interval < UINT32_MAX ? interval : UINT32_MAX) * 1000;
+	/* One thread wins; it writes by itself. The first sample begins the first interval. */
+	if (now < seen ||
+	    !__atomic_compare_exchange_n(&due, &seen, next, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED) ||
+	    !seen)
+		return;
+	error = profile_try(!__atomic_load_n(&last, __ATOMIC_RELAXED), &number);
+	__atomic_store_n(&last, error, __ATOMIC_RELAXED);
+	if (!error)
+		interval_keep(number);
+	errno = saved;
+}
+
+void near__profile_files_fork_child(void)
+{
+	if (near__malloc_conf.heap_interval)
+		memset(kept, 0, sizeof(kept));
 }
 
 /* ---- when ---- */

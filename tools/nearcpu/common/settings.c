@@ -29,6 +29,8 @@ static const struct setting {
 	{"heap_profile", "PREFIX"},
 	{"heap_sample", "BYTES"},
 	{"heap_signal", "NUMBER"},
+	{"heap_interval", "SECONDS"},
+	{"heap_keep", "NUMBER"},
 	{"atomic_stats", "0|1"},
 	{"trace", "PATH"},
 	{"trace_mode", "overwrite|stop|stream"},
@@ -75,7 +77,7 @@ static bool is_number(const char *value, size_t len)
 
 static bool takes(const struct setting *s, const char *value, size_t len)
 {
-	static const char *const numbers[] = {"MILLISECONDS", "BYTES", "NUMBER"};
+	static const char *const numbers[] = {"MILLISECONDS", "SECONDS", "BYTES", "NUMBER"};
 
 	if (!isupper((unsigned char)s->values[0]))
 		return is_one_of(value, len, s->values);

@@ -2,6 +2,8 @@
 /* nearcpu heap: the malloc's heap profiles, which src/malloc/diagnostics/profile_file.c writes, for
  * pprof: each line becomes a message of its profile.proto. The numbers are estimates: samples
  * scaled to what they stand for, as pprof does with the malloc's own files. */
+#include "heap/heap.h"
+
 #include "common/memory.h"
 #include "common/options.h"
 #include "common/proto.h"
@@ -262,16 +264,17 @@ static const struct option_table table = {
 	.sub = "heap",
 	.rows = no_rows,
 	.width = 13,
-	.head = "usage: nearcpu heap PROFILE\n\n"
+	.head = "usage: nearcpu heap PROFILE|PID\n\n"
 		"Converts a heap profile that the malloc wrote (NEAR_CONF=heap_profile:PREFIX,\n"
-		"nearcpu run --heap-profile PREFIX) to pprof's protocol buffers:\n\n"
+		"nearcpu run --heap-profile PREFIX) to pprof's protocol buffers; PID, a process\n"
+		"that was also started with heap_signal:N, writes one now:\n\n"
 		"  nearcpu heap app.4711.1.heap >last.pb\n"
 		"  go tool pprof -top last.pb\n"
 		"  go tool pprof -top -base first.pb last.pb     what came into use since\n\n",
 	.tail = "\nExit status: 0 done, 1 no profile or damaged, 2 wrong usage.\n",
 };
 
-static int file_convert(FILE *to, const char *path)
+static int file_convert(FILE *to, const char *path, const char *name)
 {
 	FILE *f = fopen(path, "re");
 	struct profile p = {.to = to};
@@ -280,23 +283,26 @@ static int file_convert(FILE *to, const char *path)
 	int error;
 
 	if (!f)
-		return failure("heap", "cannot open '%s': %s", path, strerror(errno));
+		return failure("heap", "cannot open '%s': %s", name, strerror(errno));
 	fstat(fileno(f), &st);
 	p.written = st.st_mtim;
 	line = profile_convert(&p, f);
 	error = ferror(f) ? errno : 0;
 	fclose(f);
 	if (error)
-		return failure("heap", "cannot read '%s': %s", path, strerror(error));
+		return failure("heap", "cannot read '%s': %s", name, strerror(error));
 	if (line == 1)
-		return failure("heap", "'%s' is no heap profile of nearcpu-malloc", path);
-	return line ? failure("heap", "'%s' is damaged, in line %u", path, line) : EXIT_DONE;
+		return failure("heap", "'%s' is no heap profile of nearcpu-malloc", name);
+	return line ? failure("heap", "'%s' is damaged, in line %u", name, line) : EXIT_DONE;
 }
 
 int heap_main(int argc, char **argv)
 {
 	int code = parse_options(&table, argc, argv);
+	char written[HEAP_PATH];
+	const char *path;
 	struct memory_file m;
+	uint64_t pid;
 
 	if (code != OPTIONS_DONE)
 		return code;
@@ -304,7 +310,14 @@ int heap_main(int argc, char **argv)
 		return usage_error("heap", optind < argc ? "one file at a time" : "no file given");
 	if (isatty(STDOUT_FILENO))
 		return usage_error("heap", "a profile is no text: redirect standard output");
-	code = file_convert(memory_open(&m), argv[optind]);
+	path = argv[optind];
+	if (parse_number(path, 1, INT_MAX, &pid)) {
+		code = heap_live((int)pid, written);
+		if (code != EXIT_DONE)
+			return code;
+		path = written;
+	}
+	code = file_convert(memory_open(&m), path, path == written ? strrchr(path, '/') + 1 : path);
 	memory_close(&m);
 	if (code == EXIT_DONE) {
 		write_stdout(m.text, m.size);

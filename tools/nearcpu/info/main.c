@@ -6,7 +6,7 @@
 #include "common/own_malloc.h"
 #include "common/text.h"
 #include "common/tool.h"
-#include "info/process.h"
+#include "common/process.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static int info_process(const char *argument)
 
 	if (!parse_number(argument, 1, INT_MAX, &pid))
 		return usage_error("info", "unexpected argument '%s': not a process id", argument);
-	code = process_read(&process, (int)pid);
+	code = process_read(&process, "info", (int)pid);
 	if (code)
 		return code;
 	if (!process.count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `nearcpu info PID` prints. */
-#include "info/process.h"
+#include "common/process.h"
 
 #include <stdio.h>
 #include <string.h>

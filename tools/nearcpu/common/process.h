@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* process: what a running process has of this library, as `nearcpu info PID` reads it from outside,
- * while the process runs. */
-#ifndef NEARCPU_INFO_PROCESS_H
-#define NEARCPU_INFO_PROCESS_H
+/* process: what a running process has of this library, read from outside, while the process runs:
+ * for nearcpu info PID and nearcpu heap PID. */
+#ifndef NEARCPU_PROCESS_H
+#define NEARCPU_PROCESS_H
 
 #include <elf.h>
 #include <jansson.h>
@@ -32,6 +32,7 @@ struct process_object {
 #define PROCESS_OBJECTS 16
 
 struct process {
+	const char *sub; /* the subcommand, for messages */
 	int pid, threads;
 	char name[64], program[PATH_MAX];
 	const char *conf, *tunables, *preload; /* of its environment at its begin, or NULL */
@@ -44,9 +45,9 @@ struct process {
 };
 
 /* 0, or the exit status of a failure, after a message. */
-int process_read(struct process *p, int pid);
+int process_read(struct process *p, const char *sub, int pid);
 
-/* process_print.c: as text, and as JSON: a new object, or NULL without memory. */
+/* info/process_print.c: as text, and as JSON: a new object, or NULL without memory. */
 void process_print(const struct process *p);
 json_t *process_json(const struct process *p);
 

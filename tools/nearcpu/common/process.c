@@ -2,7 +2,7 @@
 /* A running process, by its files in /proc. Its objects are found by the library's note in their
  * files. Its memory is read by /proc/PID/mem, which stops no thread: one structure, constant once
  * it is decided, and only if the process has the same note at the same place. */
-#include "info/process.h"
+#include "common/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static struct word path_of(const struct process *p, const char *name)
 
 static int process_gone(const struct process *p)
 {
-	return failure("info", "process %d has ended", p->pid);
+	return failure(p->sub, "process %d has ended", p->pid);
 }
 
 /* ---- what it is ---- */
@@ -41,7 +41,7 @@ static int check_kind(struct process *p)
 	read_text(path_of(p, "stat").text, text, sizeof(text));
 	at = strrchr(text, ')');
 	if (!at)
-		return failure("info", "there is no process %d in this pid namespace", p->pid);
+		return failure(p->sub, "there is no process %d in this pid namespace", p->pid);
 	sscanf(at, ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
 	       &flags, &p->threads);
 	*at = 0;
@@ -50,7 +50,7 @@ static int check_kind(struct process *p)
 	if (at[2] == 'Z' || at[2] == 'X')
 		return process_gone(p);
 	if (flags & KERNEL_THREAD)
-		return failure("info", "%d is a thread of the kernel", p->pid);
+		return failure(p->sub, "%d is a thread of the kernel", p->pid);
 	return 0;
 }
 
@@ -228,7 +228,7 @@ static int read_objects(struct process *p)
 			fclose(maps);
 		if (err == ENOENT || err == ESRCH)
 			return process_gone(p);
-		return failure("info",
+		return failure(p->sub,
 			       "process %d may not be examined: it is another user's, or has more "
 			       "rights than this one%s",
 			       p->pid, geteuid() ? ": try as root" : "");
@@ -312,11 +312,12 @@ static void read_states(struct process *p)
 		close(memory);
 }
 
-int process_read(struct process *p, int pid)
+int process_read(struct process *p, const char *sub, int pid)
 {
 	int code;
 
 	memset(p, 0, sizeof(*p));
+	p->sub = sub;
 	p->pid = pid;
 	code = check_kind(p);
 	if (code)
