@@ -89,6 +89,17 @@ class OnDemand(Case):
         self.assertEqual(os.listdir(self.path("sub")), [f"relative.{pid}.0.heap"])
         os.chdir(self.dir)
 
+    def test_one_that_wrote_over_its_environment(self):
+        """As setproctitle does. The command's own settings take its place."""
+        pid = self.begin("import ctypes; at = open('/proc/self/stat').read().rsplit(')', 1)[1]"
+                         ".split()[47:49]; "
+                         "ctypes.memset(int(at[0]), 0, int(at[1]) - int(at[0]))")
+        conf = f"heap_profile:{self.prefix},heap_signal:{SIGNAL}"
+        result = command.run("heap", str(pid), drop=["NEAR_CONF"])
+        self.expect(result, 1, "or has written over it")
+        result = self.heap(pid, env={"NEAR_CONF": conf})
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+
     def test_a_child_of_fork(self):
         parent = self.begin("os.fork()")
         child = int(self.begun[0].stdout.readline())

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Call stacks, by glibc's backtrace, which loads the unwinder at its first call. Without it (musl,
- * static programs that do not use it) a stack is the caller alone. */
+/* Call stacks, by glibc's backtrace, which loads the unwinder at its first call, or libunwind's
+ * function of that name. Without one (musl, static programs that do not use it) a stack is the
+ * caller alone. */
 #include <string.h>
 
 #include "malloc/diagnostics/profile.h"

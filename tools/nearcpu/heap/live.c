@@ -77,10 +77,14 @@ static int check(struct live *p)
 		has_malloc |= process.objects[i].has_malloc;
 	if (!has_malloc)
 		return failure("heap", "process %d does not have this library's malloc", p->pid);
-	read_settings(p, process.conf);
+	/* Servers that set their title write over their environment. */
+	read_settings(p, process.conf ? process.conf : getenv("NEAR_CONF"));
 	if (!p->prefix[0] || p->signal - 1 > 63)
-		return failure("heap", "process %d was started without %s in NEAR_CONF", p->pid,
-			       p->prefix[0] ? "heap_signal" : "heap_profile");
+		return failure(
+			"heap",
+			"process %d was started without %s in NEAR_CONF, or has written over "
+			"it: give this command the same",
+			p->pid, p->prefix[0] ? "heap_signal" : "heap_profile");
 	return check_status(p);
 }
 
