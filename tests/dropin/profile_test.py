@@ -171,7 +171,8 @@ class Test(unittest.TestCase):
         prefix = os.path.join(self.directory.name, "full")
         result = self.run_program(f"heap_profile:{prefix}", "keep", limit=100)
         self.assertEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole, and removed: .*"
+        self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole, and "
+                         r"removed: .*"
                          r"\.0\.heap: no space\n$")
         self.assertEqual(glob.glob(prefix + "*"), [])
 
