@@ -73,8 +73,15 @@ enum near_region_kind {
 	NEAR_REGION_BYTES = 1, /* nearcpu-stats(1) shows their name only */
 	NEAR_REGION_COUNTERS,  /* int64_t; their sum is that of all copies, less the base copy */
 	NEAR_REGION_HISTOGRAM, /* about: precision, maximum, 1 with an exact sum */
+	NEAR_REGION_VALUES,    /* int64_t that exist once: NEAR_REGION_COMMON. about: below */
 	NEAR_REGION_PRIVATE = 256, /* this and greater ones are for programs; shown as bytes */
 };
+
+/* Of an object of values, in `about`: 1, if they may fall (a gauge); and where the words of their
+ * owners are: the offset in the common area of as many words, + 1, or 0. Value i belongs to the
+ * process that owns word i. */
+#define NEAR_REGION_ABOUT_GAUGE 0
+#define NEAR_REGION_ABOUT_OWNERS 1
 
 #define NEAR_REGION_COMMON 1u /* the object is not in each copy, but exists once */
 #define NEAR_REGION_SPARSE 2u /* and has no blocks but those of near_region_populate */
@@ -199,6 +206,16 @@ NEAR_INLINE uint64_t near_region_file_offset(const struct near_region *r, const 
  * too. */
 NEAR_API bool near__region_open_cpu(const struct near_region *r);
 NEAR_API unsigned near__region_fallback(const struct near_region *r);
+
+/* Value i of an object of values, read by the process whose owner word is `self`. False: there is
+ * none: its owner has ended or never was. */
+struct near__value {
+	int64_t value;
+	uint64_t pid; /* of its owner, 0: it has none */
+};
+NEAR_API bool near__region_value(const struct near_region *r, const struct near_region_object *o,
+				 size_t i, uint64_t self, struct near__value *out);
+NEAR_API uint64_t near__owner_self(void);
 
 /* at = the copy of the local CPU of what is at `base` in the base copy. Needs the inputs slots
  * and base. The address depends on the word that was loaded: no other order is needed. */

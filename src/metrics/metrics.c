@@ -304,12 +304,10 @@ static void put_values(struct text *t, enum near_metric_kind kind, void *object)
 	}
 }
 
-static void write_metric(struct text *t, const struct near_metric *metric, bool is_new)
+static void begin_metric(struct text *t, const struct near_metric *metric, bool is_new)
 {
 	bool has_total = metric->kind == NEAR_METRIC_SHARED &&
 			 ends_with(metric->name, "_", "total");
-	size_t i = 0;
-	void *member;
 
 	t->metric = metric;
 	t->is_total = has_total || metric->kind == NEAR_METRIC_COUNTER;
@@ -318,6 +316,14 @@ static void write_metric(struct text *t, const struct near_metric *metric, bool 
 	if (is_new)
 		put_about_name(t);
 	t->of_member = NULL;
+}
+
+static void write_metric(struct text *t, const struct near_metric *metric, bool is_new)
+{
+	size_t i = 0;
+	void *member;
+
+	begin_metric(t, metric, is_new);
 	if (!metric->family)
 		put_values(t, metric->kind, metric->object);
 	while (metric->family && (member = near__family_next(metric->family, &i, &t->of_member)))
@@ -332,6 +338,35 @@ static int compare_names(const void *a, const void *b)
 	int order = strcmp(left->name, right->name);
 
 	return order ? order : strcmp(left->labels, right->labels);
+}
+
+/* Of gauges the process, besides the place. */
+static void put_value(struct text *t, size_t i, uint64_t pid, int64_t value)
+{
+	char place[64];
+	int n = snprintf(place, sizeof(place), "%zu", i);
+
+	if (pid)
+		snprintf(place + n, sizeof(place) - (size_t)n, "\",pid=\"%" PRIu64, pid);
+	put_name(t, "", "index", place);
+	put_integer(t, value);
+}
+
+static void write_values(struct text *t, const struct near_region *r,
+			 const struct near_region_object *o, bool is_new)
+{
+	const struct near_metric metric = {
+		.name = o->name,
+		.labels = o->labels,
+		.help = "Values that processes publish in a region.",
+		.kind = o->about[NEAR_REGION_ABOUT_GAUGE] ? NEAR_METRIC_GAUGE : NEAR_METRIC_SHARED};
+	const uint64_t self = near__owner_self();
+	struct near__value v;
+
+	begin_metric(t, &metric, is_new);
+	for (size_t i = 0; i < near__region_values(o) && !t->error; i++)
+		if (near__region_value(r, o, i, self, &v))
+			put_value(t, i, v.pid, v.value);
 }
 
 /* The help text is the same for all regions: collectors compare those of the files that they read.
@@ -349,6 +384,9 @@ static int write_object(struct text *t, const struct near_region *r,
 		metric.kind = NEAR_METRIC_HISTOGRAM;
 		metric.object = &histogram;
 		metric.help = "A near_histogram(3) in a region.";
+	} else if (near__region_values(o)) {
+		write_values(t, r, o, is_new);
+		return 1;
 	} else {
 		if (o->kind != NEAR_REGION_COUNTERS ||
 		    near_shared_counters_open_object(&counters, r, o))

@@ -165,6 +165,21 @@ bool near__region_are_labels(const char *s, size_t most);
 /* The sum of the word at `common` in all copies but that one. */
 uint64_t near__region_sum(const struct near_region *r, const void *base);
 
+/* values.c: whether the process of an owner's word lives, to the process whose word is `self`.
+ * UNKNOWN: it is in another pid namespace. Without `thorough` another process of the same number
+ * counts as the owner. */
+enum near__owner { NEAR__OWNER_LIVES, NEAR__OWNER_ENDED, NEAR__OWNER_UNKNOWN };
+enum near__owner near__owner_state(uint64_t word, uint64_t self, bool thorough);
+uint64_t near__owner_pid(uint64_t word);
+
+/* How many values an object has, 0 if it is none of values. */
+static inline size_t near__region_values(const struct near_region_object *o)
+{
+	return o->kind == NEAR_REGION_VALUES && o->flags == NEAR_REGION_COMMON
+		       ? o->size / sizeof(int64_t)
+		       : 0;
+}
+
 /* To a region that no other process sees yet. */
 int near__region_add_first(struct near_region *r, int fd, struct near_region_object *o);
 

@@ -25,6 +25,7 @@ static void for_begun(near__fork_step *step)
 {
 	if (!near__heap_has_begun())
 		return;
+	near__publish_fork(step);
 	near__check_fork(step);
 	near__profile_fork(step);
 	near__drain_fork(step);
@@ -65,6 +66,7 @@ static void heap_begins_child(void)
 	for_all_up(heap_check_held);
 	if (!found_held)
 		near__stats_fork_child();
+	near__publish_fork_child(!found_held);
 }
 
 /* A constructor, so that handlers that the program registers, which may allocate, run while these

@@ -136,6 +136,7 @@ static bool heap_begin(struct near__heap *h)
 	if (near__process.conf.few_calls)
 		near__malloc_conf.background = NEAR__BACKGROUND_OFF;
 	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
+	near__publish_begin(&near__replaces_malloc ? "" : ".alloc");
 	h->nodes = node_count();
 	h->key = NEAR__KEY(near__os_random());
 	near__lookup_begin();
@@ -191,6 +192,7 @@ bool near__heap_begin(void)
 __attribute__((constructor)) static void allow_threads(void)
 {
 	near__background_allow();
+	near__publish_allow();
 	if (near__heap_has_begun())
 		near__background_start();
 }

@@ -15,6 +15,7 @@ static const struct near__setting list[] = {
 	{"malloc_age", NEAR__CONF_NUMBER, FIELD(decay_ms), 0},
 	{"malloc_cache", NEAR__CONF_NUMBER, FIELD(cache), 0},
 	{"malloc_stats", NEAR__CONF_TEXT, FIELD(stats), 0},
+	{"malloc_region", NEAR__CONF_TEXT, FIELD(region), 0},
 	{"heap_profile", NEAR__CONF_TEXT, FIELD(profile), 0},
 	{"heap_sample", NEAR__CONF_NUMBER, FIELD(heap_sample), 0},
 	{"heap_signal", NEAR__CONF_NUMBER, FIELD(heap_signal), 0},

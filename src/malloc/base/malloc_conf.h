@@ -20,6 +20,7 @@ struct near__malloc_conf {
 	uint64_t heap_keep;     /* files of intervals that are kept; 0: all */
 	struct near__conf_text profile; /* the beginning of its files' names; NULL: none */
 	struct near__conf_text stats;   /* the file for the statistics at the end */
+	struct near__conf_text region;  /* the region for those while it runs */
 };
 extern struct near__malloc_conf near__malloc_conf __attribute__((visibility("hidden")));
 

@@ -115,6 +115,16 @@ static bool background_give_back(void)
 	return empty && !pages.dirty;
 }
 
+void (*near__each_slow_path)(uint64_t now);
+
+void near__step(uint64_t now)
+{
+	void (*step)(uint64_t now) = __atomic_load_n(&near__each_slow_path, __ATOMIC_RELAXED);
+
+	if (NEAR__UNLIKELY(step != NULL))
+		step(now);
+}
+
 /* Sleeps for `ms`, or as long as the word is `now`. Relaxed: it orders nothing. Returns false if
  * the thread has to end: the word is STOPS, or the system does not let it sleep. */
 static bool sleep_for(long ms, uint32_t now)
@@ -146,6 +156,7 @@ static void *background_run(void *unused)
 		else
 			goes_on = sleep_for(LONG_MS, SLEEPS);
 		quiet = !goes_on || background_give_back() ? quiet + 1 : 0;
+		near__step(near__os_ms());
 	}
 	return unused;
 }

@@ -10,6 +10,8 @@
 #ifndef NEARCPU_MALLOC_BACKGROUND_H
 #define NEARCPU_MALLOC_BACKGROUND_H
 
+#include <stdint.h>
+
 /* Once, when the heap begins: this process may start it. */
 void near__background_init(void);
 
@@ -26,6 +28,11 @@ void near__background_end(void);
 
 /* Called once per slow path: there may be something to give back. */
 void near__background_wake(void);
+
+/* What a higher level does in each slow path, and in each period of the thread; NULL: nothing. Set
+ * once, relaxed: it only makes use of what was there before. near__step calls it. */
+extern void (*near__each_slow_path)(uint64_t now_ms) __attribute__((visibility("hidden")));
+void near__step(uint64_t now_ms);
 
 /* Constructors run: it may start from now on. */
 void near__background_allow(void);

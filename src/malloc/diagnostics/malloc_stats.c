@@ -196,9 +196,10 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 	s->resident = carved + s->large + s->free_dirty + s->metadata;
 }
 
-static void read_all(struct near_malloc_stats *s)
+/* And those of the classes, unless `classes` is NULL. */
+static void read_all(struct near_malloc_stats *s, struct near_malloc_class_stats *classes)
 {
-	struct near_malloc_class_stats c;
+	struct near_malloc_class_stats one, *c = &one;
 	struct sums sums = {0, 0};
 
 	memset(s, 0, sizeof(*s));
@@ -206,8 +207,9 @@ static void read_all(struct near_malloc_stats *s)
 	if (!near__heap_has_begun())
 		return;
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
-		read_class(&c, class, &sums);
-		add_class(s, &c);
+		c = classes ? &classes[class - 1] : c;
+		read_class(c, class, &sums);
+		add_class(s, c);
 	}
 	/* Without the blocks that are out. */
 	s->central -= s->central > s->in_use + s->cached ? s->in_use + s->cached : s->central;
@@ -218,11 +220,17 @@ static void read_all(struct near_malloc_stats *s)
 	read_pages(s, sums.carved);
 }
 
+void near__stats_read(struct near__stats_base *out)
+{
+	memset(out, 0, sizeof(*out));
+	read_all(&out->all, out->classes);
+}
+
 int near_malloc_stats(struct near_malloc_stats *out, size_t size)
 {
 	struct near_malloc_stats all;
 
-	read_all(&all);
+	read_all(&all, NULL);
 	return near__copy_known(out, size, &all, sizeof(all));
 }
 

@@ -21,25 +21,32 @@ static uint32_t owner; /* the process, see base/identity.h */
 static struct near__stats_base at_fork;
 static bool forked;
 
-void near__stats_begin(const char *suffix)
+void near__stats_name(char out[PATH_MAX], const struct near__conf_text *name, const char *suffix)
 {
-	const struct near__conf_text *c = &near__malloc_conf.stats;
 	size_t used = 0;
 	int saved = errno;
 
-	if (c->len && c->text[0] != '/') {
-		long n = syscall(SYS_getcwd, wanted, sizeof(wanted) - 1);
+	if (name->len && name->text[0] != '/') {
+		long n = syscall(SYS_getcwd, out, PATH_MAX - 1);
 
 		errno = saved;
 		used = n > 1 ? (size_t)n : 0; /* the 0 at the end counts */
 		if (used)
-			wanted[used - 1] = '/';
+			out[used - 1] = '/';
 	}
-	if (!c->len || c->len + strlen(suffix) >= sizeof(wanted) - used)
+	if (!name->len || name->len + strlen(suffix) >= PATH_MAX - used) {
+		out[0] = 0;
 		return;
-	memcpy(wanted + used, c->text, c->len);
-	strcpy(wanted + used + c->len, suffix);
-	owner = near__identity_begin();
+	}
+	memcpy(out + used, name->text, name->len);
+	strcpy(out + used + name->len, suffix);
+}
+
+void near__stats_begin(const char *suffix)
+{
+	near__stats_name(wanted, &near__malloc_conf.stats, suffix);
+	if (wanted[0])
+		owner = near__identity_begin();
 }
 
 /* Only a child that writes statistics needs this. */

@@ -53,11 +53,9 @@ static void put_fields(struct near__out *o, const struct field *fields, size_t c
 
 void near__stats_take_base(struct near__stats_base *base)
 {
-	near_malloc_stats(&base->all, sizeof(base->all));
-	for (unsigned n = 0; n < NEAR__SIZES; n++) {
-		near_malloc_class_stats(n, &base->classes[n], sizeof(base->classes[n]));
+	near__stats_read(base);
+	for (unsigned n = 0; n < NEAR__SIZES; n++)
 		base->classes[n].size = 0; /* the size is no count */
-	}
 }
 
 int near__stats_json_since(const struct near__stats_base *base, struct near__out *o)

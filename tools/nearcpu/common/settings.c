@@ -26,6 +26,7 @@ static const struct setting {
 	{"malloc_age", "MILLISECONDS"},
 	{"malloc_cache", "BYTES"},
 	{"malloc_stats", "FILE"},
+	{"malloc_region", "FILE"},
 	{"heap_profile", "PREFIX"},
 	{"heap_sample", "BYTES"},
 	{"heap_signal", "NUMBER"},

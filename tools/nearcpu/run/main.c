@@ -58,6 +58,17 @@ static int take_malloc_setting(const struct option_row *row, const char *value)
 	return take_setting(row, value);
 }
 
+/* The program's children may be in other directories. */
+static int take_region(const struct option_row *row, const char *value)
+{
+	char folder[PATH_MAX] = "", path[2 * PATH_MAX + 2];
+
+	if (value[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return failure("run", "cannot name the current directory: %s", strerror(errno));
+	snprintf(path, sizeof(path), "%s%s%.*s", folder, *folder ? "/" : "", PATH_MAX, value);
+	return take_malloc_setting(row, path);
+}
+
 static const struct option_row rows[] = {
 	{"malloc", .flag = &with_malloc, .help = "on its malloc: the default without --atomic"},
 	{"atomic", .flag = &with_atomic, .help = "on its libatomic; with --malloc on both"},
@@ -78,6 +89,8 @@ static const struct option_row rows[] = {
 	 .help = "finds bugs: canaries, filling, quarantine"},
 	{"background", .take = take_malloc_setting, .data = "malloc_background:1",
 	 .help = "a thread returns memory while the program is idle"},
+	{"region", "FILE", .take = take_region, .data = "malloc_region:",
+	 .help = "all processes publish statistics of the malloc there,\nfor nearcpu stats FILE"},
 	{"heap-profile", "PREFIX", .take = take_malloc_setting,
 	 .data = "heap_profile:", .help = "samples allocations, for pprof"},
 	{"conf", "KEY:VALUE,...", .take = take_conf, .data = "",

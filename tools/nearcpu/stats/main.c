@@ -17,6 +17,7 @@
 
 static bool as_json, as_prometheus, as_openmetrics, as_native, as_otlp, as_hdr;
 static uint64_t buckets; /* 0: all */
+static uint64_t watch;   /* seconds; 0: once */
 
 static const struct option_row rows[] = {
 	{"json", .help = "as JSON", .flag = &as_json},
@@ -30,6 +31,8 @@ static const struct option_row rows[] = {
 	 .wants = "a number from 5 to 65536",
 	 .help = "at most N buckets in native and OpenTelemetry's histograms"},
 	{"hdr", .help = "the histograms, as a log of HdrHistogram", .flag = &as_hdr},
+	{"watch", "SECONDS", .number = &watch, .least = 1, .most = 86400,
+	 .wants = "a number from 1 to 86400", .help = "again and again, until it is interrupted"},
 	{.name = NULL},
 };
 
@@ -51,7 +54,7 @@ static int compare_names(const void *a, const void *b)
 	const struct near_region_object *left = a, *right = b;
 	int order = strcmp(left->name, right->name);
 
-	return order ? order : strcmp(left->labels, right->labels);
+	return order ? order : strverscmp(left->labels, right->labels); /* 64 before 128 */
 }
 
 static void read_objects(struct content *c)
@@ -109,14 +112,44 @@ static int content_print(struct content *c)
 	return EXIT_DONE;
 }
 
+static int region_list(struct content *c)
+{
+	int code = read_region(c);
+
+	if (code == EXIT_DONE) {
+		code = finish_stdout("stats", content_print(c));
+		if (code == EXIT_DONE && c->damaged)
+			code = failure("stats", "'%s': damaged histograms", c->path);
+	}
+	if (c->region.header)
+		near_region_close(&c->region);
+	free(c->objects);
+	return code;
+}
+
+/* A file that is made anew by the next program is read by its name. */
+static int region_watch(const char *path)
+{
+	int code;
+
+	do {
+		struct content c = {.path = path,
+				    .buckets = buckets ? (unsigned)buckets : UINT_MAX};
+
+		if (watch && isatty(STDOUT_FILENO))
+			fputs("\033[H\033[J", stdout);
+		code = region_list(&c);
+	} while (watch && code == EXIT_DONE && (sleep((unsigned)watch), true));
+	return code;
+}
+
 int stats_main(int argc, char **argv)
 {
-	struct content c = {0};
 	int code;
 
 	/* Of an earlier call. */
 	as_json = as_prometheus = as_openmetrics = as_native = as_otlp = as_hdr = false;
-	buckets = 0;
+	buckets = watch = 0;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
@@ -126,16 +159,5 @@ int stats_main(int argc, char **argv)
 		return usage_error("stats", "one form at a time");
 	if (buckets && !as_native && !as_otlp)
 		return usage_error("stats", "--buckets goes with --prometheus-native and --otlp");
-	c.buckets = buckets ? (unsigned)buckets : UINT_MAX;
-	c.path = argv[optind];
-	code = read_region(&c);
-	if (code == EXIT_DONE) {
-		code = finish_stdout("stats", content_print(&c));
-		if (code == EXIT_DONE && c.damaged)
-			code = failure("stats", "'%s': damaged histograms", c.path);
-	}
-	if (c.region.header)
-		near_region_close(&c.region);
-	free(c.objects);
-	return code;
+	return region_watch(argv[optind]);
 }

@@ -13,7 +13,7 @@
 
 /* Numbers of fields, as metrics.proto of Prometheus' client_model has them. */
 enum { FAMILY_NAME = 1, FAMILY_HELP, FAMILY_TYPE, FAMILY_METRIC };
-enum { METRIC_LABEL = 1, METRIC_COUNTER = 3, METRIC_HISTOGRAM = 7 };
+enum { METRIC_LABEL = 1, METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM = 7 };
 enum { LABEL_NAME = 1, LABEL_VALUE };
 enum { COUNTER_VALUE = 1 };
 enum {
@@ -26,7 +26,7 @@ enum {
 	HISTOGRAM_DELTA = 13,
 };
 enum { SPAN_OFFSET = 1, SPAN_LENGTH };
-enum { TYPE_COUNTER = 0, TYPE_HISTOGRAM = 4 };
+enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_HISTOGRAM = 4 };
 
 /* ---- histograms ---- */
 
@@ -117,15 +117,21 @@ static void put_labels(FILE *f, const struct near_region_object *o)
 		put_label(f, label.name, label.value);
 }
 
-static void put_counter(FILE *f, struct content *c, const struct near_region_object *o, size_t i)
+/* A counter's message and a gauge's have their value as the same field. */
+static void put_number(FILE *f, struct content *c, const struct near_region_object *o, size_t i)
 {
-	struct memory_file m, counter;
+	struct memory_file m, value;
+	struct number n;
 
+	if (!read_number(c, o, i, &n))
+		return;
 	put_labels(memory_open(&m), o);
-	if (counters_of(o) > 1)
-		put_label(m.file, "index", word("%zu", i).text);
-	proto_put_double(memory_open(&counter), COUNTER_VALUE, (double)counter_value(c, o, i));
-	proto_put_message(m.file, METRIC_COUNTER, &counter);
+	if (*n.index)
+		put_label(m.file, "index", n.index);
+	if (*n.pid)
+		put_label(m.file, "pid", n.pid);
+	proto_put_double(memory_open(&value), COUNTER_VALUE, (double)n.value);
+	proto_put_message(m.file, is_gauge(o) ? METRIC_GAUGE : METRIC_COUNTER, &value);
 	proto_put_message(f, FAMILY_METRIC, &m);
 }
 
@@ -152,8 +158,8 @@ static void put_object(FILE *f, struct content *c, const struct near_region_obje
 {
 	if (o->kind == NEAR_REGION_HISTOGRAM)
 		put_histogram_metric(f, c, o, loss);
-	for (size_t i = 0; i < counters_of(o); i++)
-		put_counter(f, c, o, i);
+	for (size_t i = 0; i < numbers_of(o); i++)
+		put_number(f, c, o, i);
 }
 
 static void put_family(struct content *c, const struct near_region_object *o, unsigned count)
@@ -164,7 +170,10 @@ static void put_family(struct content *c, const struct near_region_object *o, un
 	char help[200] = "";
 
 	proto_put_text(memory_open(&m), FAMILY_NAME, o->name);
-	proto_put_number(m.file, FAMILY_TYPE, is_histogram ? TYPE_HISTOGRAM : TYPE_COUNTER);
+	proto_put_number(m.file, FAMILY_TYPE,
+			 is_histogram  ? TYPE_HISTOGRAM
+			 : is_gauge(o) ? TYPE_GAUGE
+				       : TYPE_COUNTER);
 	for (unsigned i = 0; i < count; i++)
 		put_object(m.file, c, &o[i], &loss);
 	if (is_histogram)

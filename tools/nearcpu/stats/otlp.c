@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CUMULATIVE 2
 #define MOST_SCALE 20
@@ -21,7 +22,7 @@ static json_t *attribute(const char *name, const char *value)
 	return json_pack("{s:s, s:{s:s}}", "key", name, "value", "stringValue", value);
 }
 
-static json_t *attributes_of(const struct near_region_object *o, const char *index)
+static json_t *attributes_of(const struct near_region_object *o, const struct number *n)
 {
 	json_t *all = json_array();
 	const char *rest = o->labels;
@@ -29,8 +30,10 @@ static json_t *attributes_of(const struct near_region_object *o, const char *ind
 
 	while ((rest = next_label(rest, &label)))
 		json_array_append_new(all, attribute(label.name, label.value));
-	if (index)
-		json_array_append_new(all, attribute("index", index));
+	if (n && *n->index)
+		json_array_append_new(all, attribute("index", n->index));
+	if (n && *n->pid)
+		json_array_append_new(all, attribute("pid", n->pid));
 	return all;
 }
 
@@ -42,15 +45,17 @@ static json_t *point(const struct content *c, json_t *attributes)
 			 integer(near__clock_ns(CLOCK_REALTIME)));
 }
 
-static void add_counters(struct content *c, const struct near_region_object *o, json_t *points)
+static void add_numbers(struct content *c, const struct near_region_object *o, json_t *points)
 {
-	for (size_t i = 0; i < counters_of(o); i++) {
-		struct word index = word("%zu", i);
-		json_t *p = point(c, attributes_of(o, counters_of(o) > 1 ? index.text : NULL));
+	struct number n;
 
-		json_object_set_new(p, "asInt", json_sprintf("%" PRId64, counter_value(c, o, i)));
-		json_array_append_new(points, p);
-	}
+	for (size_t i = 0; i < numbers_of(o); i++)
+		if (read_number(c, o, i, &n)) {
+			json_t *p = point(c, attributes_of(o, &n));
+
+			json_object_set_new(p, "asInt", json_sprintf("%" PRId64, n.value));
+			json_array_append_new(points, p);
+		}
 }
 
 static json_t *counts_of(const struct exponential *e)
@@ -88,10 +93,29 @@ static void add_histogram(struct content *c, const struct near_region_object *o,
 	near_histogram_snapshot_free(&s);
 }
 
+/* A unit as OpenTelemetry writes it, by the end of the name. */
+static const char *unit_of(const char *name)
+{
+	return strstr(name, "_bytes") ? "By" : strstr(name, "_seconds") ? "s" : "";
+}
+
+/* A program may subtract from counters, but not from values that are no gauges. */
+static json_t *data_of(const struct near_region_object *o, json_t *points)
+{
+	json_t *data = json_pack("{s:o}", "dataPoints", points);
+
+	if (!is_gauge(o))
+		json_object_set_new(data, "aggregationTemporality", json_integer(CUMULATIVE));
+	if (!is_gauge(o) && o->kind != NEAR_REGION_HISTOGRAM)
+		json_object_set_new(data, "isMonotonic",
+				    json_boolean(o->kind == NEAR_REGION_VALUES));
+	return data;
+}
+
 static void add_metric(struct content *c, const struct near_region_object *o, unsigned count)
 {
 	bool is_histogram = o->kind == NEAR_REGION_HISTOGRAM;
-	json_t *points = json_array(), *data;
+	json_t *points = json_array(), *metric;
 	struct loss loss = {0};
 	char description[200] = "";
 
@@ -99,16 +123,17 @@ static void add_metric(struct content *c, const struct near_region_object *o, un
 		if (is_histogram)
 			add_histogram(c, &o[i], points, &loss);
 		else
-			add_counters(c, &o[i], points);
-	data = json_pack("{s:i, s:o}", "aggregationTemporality", CUMULATIVE, "dataPoints", points);
+			add_numbers(c, &o[i], points);
 	if (is_histogram)
 		say_loss(&loss, description, sizeof(description));
-	else
-		json_object_set_new(data, "isMonotonic", json_false());
-	json_array_append_new(c->metrics,
-			      json_pack("{s:s, s:s, s:o}", "name", o->name, "description",
-					description, is_histogram ? "exponentialHistogram" : "sum",
-					data));
+	metric = json_pack("{s:s, s:s, s:o}", "name", o->name, "description", description,
+			   is_histogram  ? "exponentialHistogram"
+			   : is_gauge(o) ? "gauge"
+					 : "sum",
+			   data_of(o, points));
+	if (o->kind == NEAR_REGION_VALUES)
+		json_object_set_new(metric, "unit", json_string(unit_of(o->name)));
+	json_array_append_new(c->metrics, metric);
 }
 
 json_t *region_otlp(struct content *c)

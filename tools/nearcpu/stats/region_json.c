@@ -38,26 +38,39 @@ static json_t *labels_json(const struct near_region_object *o)
 	return json;
 }
 
-static json_t *counters_json(struct content *c, const struct near_region_object *o)
+/* Of counters all; of values those that there are, with their places and owners. */
+static json_t *numbers_json(struct content *c, const struct near_region_object *o)
 {
-	json_t *values = json_array();
+	json_t *values = json_array(), *value;
+	struct number n;
 
-	for (size_t n = 0; n < counters_of(o); n++)
-		json_array_append_new(values, json_integer(counter_value(c, o, n)));
+	for (size_t i = 0; i < numbers_of(o); i++) {
+		if (!read_number(c, o, i, &n))
+			continue;
+		value = json_integer(n.value);
+		if (o->kind == NEAR_REGION_VALUES)
+			value = json_pack("{s:I, s:o, s:o}", "index", (json_int_t)i, "pid",
+					  *n.pid ? json_integer(strtoll(n.pid, NULL, 10))
+						 : json_null(),
+					  "value", value);
+		json_array_append_new(values, value);
+	}
 	return values;
 }
 
 static json_t *object_json(struct content *c, const struct near_region_object *o)
 {
 	const char *kind = o->kind == NEAR_REGION_HISTOGRAM ? "histogram"
-			   : counters_of(o)                 ? "counters"
+			   : is_gauge(o)                    ? "gauges"
+			   : numbers_of(o)                  ? "counters"
 							    : "bytes";
 	json_t *json = json_pack("{s:s, s:o, s:s, s:I, s:b}", "name", o->name, "labels",
 				 labels_json(o), "kind", kind, "size", (json_int_t)o->size, "once",
 				 (int)(o->flags & NEAR_REGION_COMMON));
 
-	if (counters_of(o))
-		json_object_set_new(json, "values", counters_json(c, o));
+	if (numbers_of(o))
+		json_object_set_new(json, o->kind == NEAR_REGION_VALUES ? "places" : "values",
+				    numbers_json(c, o));
 	if (o->kind == NEAR_REGION_HISTOGRAM)
 		json_object_set_new(json, "histogram", histogram_json(c, o));
 	return json;

@@ -18,12 +18,23 @@ struct content {
 	struct near_region_stats status;
 	unsigned buckets; /* of an exponential histogram, at most */
 	json_t *metrics;  /* of OpenTelemetry, while they are made */
+	uint64_t self;    /* the owner's word of this process */
 	unsigned damaged; /* not 0: histograms are not what the directory has about them */
 };
 
-/* Of an object of counters: how many, and the value of one. */
-size_t counters_of(const struct near_region_object *o);
-int64_t counter_value(struct content *c, const struct near_region_object *o, size_t i);
+/* One of an object's counters or values, and the labels that it has besides the object's; "": no
+ * such label. */
+struct number {
+	int64_t value;
+	char index[24], pid[24];
+};
+
+/* How many an object has; whether they may fall, as they say; and one of them. False: it belongs
+ * to no process. */
+size_t numbers_of(const struct near_region_object *o);
+bool is_gauge(const struct near_region_object *o);
+bool read_number(struct content *c, const struct near_region_object *o, size_t i,
+		 struct number *out);
 
 /* Of an object that is a histogram; false: it is damaged, which is counted. */
 bool read_histogram(struct content *c, const struct near_region_object *o,
@@ -33,9 +44,8 @@ bool read_histogram(struct content *c, const struct near_region_object *o,
 void each_name(struct content *c,
 	       void (*take)(struct content *c, const struct near_region_object *o, unsigned count));
 
-/* name{labels}, and another label if `more` is not NULL. */
-void print_name(const struct near_region_object *o, const char *suffix, const char *more,
-		const char *value);
+/* name{labels}; with those of a number, unless it is NULL. */
+void print_name(const struct near_region_object *o, const struct number *n);
 
 void print_text(struct content *c);
 void print_prometheus(struct content *c, bool as_openmetrics);

@@ -8,12 +8,6 @@
 
 #include "common/text.h"
 
-/* The label `index` distinguishes several counters of an object. */
-static void print_counter_name(const struct near_region_object *o, size_t i)
-{
-	print_name(o, "", counters_of(o) > 1 ? "index" : NULL, word("%zu", i).text);
-}
-
 /* ---- text ---- */
 
 static void print_head(const struct content *c)
@@ -40,26 +34,35 @@ static void print_histogram_text(struct content *c, const struct near_region_obj
 		near_histogram_snapshot_free(&s);
 	}
 	printf("%20s  ", "histogram");
-	print_name(o, "", NULL, NULL);
+	print_name(o, NULL);
 	printf("\n%22s%s\n", "", line);
+}
+
+/* Of values only those that are not 0: most places and size classes are not in use. */
+static void print_number(struct content *c, const struct near_region_object *o, size_t i)
+{
+	struct number n;
+
+	if (!read_number(c, o, i, &n) || (!n.value && o->kind == NEAR_REGION_VALUES))
+		return;
+	printf("%20" PRId64 "  ", n.value);
+	print_name(o, &n);
+	putchar('\n');
 }
 
 static void print_object(struct content *c, const struct near_region_object *o)
 {
-	size_t counters = counters_of(o);
+	size_t numbers = numbers_of(o);
 
 	if (o->kind == NEAR_REGION_HISTOGRAM) {
 		print_histogram_text(c, o);
-	} else if (counters == 0) {
+	} else if (numbers == 0) {
 		printf("%14" PRIu64 " bytes  ", o->size);
-		print_name(o, "", NULL, NULL);
+		print_name(o, NULL);
 		printf("%s\n", o->flags & NEAR_REGION_COMMON ? ", once" : "");
 	}
-	for (size_t n = 0; n < counters && !ferror(stdout); n++) {
-		printf("%20" PRId64 "  ", counter_value(c, o, n));
-		print_counter_name(o, n);
-		putchar('\n');
-	}
+	for (size_t i = 0; i < numbers && !ferror(stdout); i++)
+		print_number(c, o, i);
 }
 
 void print_text(struct content *c)

@@ -2,20 +2,53 @@
 /* The values of a region's objects. */
 #include "stats/stats.h"
 
+#include "region/region.h"
+
+#include <inttypes.h>
 #include <string.h>
 
-size_t counters_of(const struct near_region_object *o)
+static size_t counters_of(const struct near_region_object *o)
 {
 	return o->kind == NEAR_REGION_COUNTERS && !o->flags ? o->size / sizeof(int64_t) : 0;
 }
 
-int64_t counter_value(struct content *c, const struct near_region_object *o, size_t i)
+static int64_t counter_value(struct content *c, const struct near_region_object *o, size_t i)
 {
 	struct near_shared_counters s;
 
 	return near_shared_counters_open_object(&s, &c->region, o)
 		       ? 0
 		       : near_shared_counters_read(&s, i);
+}
+
+size_t numbers_of(const struct near_region_object *o)
+{
+	return counters_of(o) + near__region_values(o);
+}
+
+bool is_gauge(const struct near_region_object *o)
+{
+	return near__region_values(o) && o->about[NEAR_REGION_ABOUT_GAUGE];
+}
+
+bool read_number(struct content *c, const struct near_region_object *o, size_t i,
+		 struct number *out)
+{
+	struct near__value v;
+
+	*out = (struct number){.value = counters_of(o) ? counter_value(c, o, i) : 0};
+	if (numbers_of(o) > 1)
+		snprintf(out->index, sizeof(out->index), "%zu", i);
+	if (counters_of(o))
+		return true;
+	if (!c->self)
+		c->self = near__owner_self();
+	if (!near__region_value(&c->region, o, i, c->self, &v))
+		return false;
+	out->value = v.value;
+	if (v.pid)
+		snprintf(out->pid, sizeof(out->pid), "%" PRIu64, v.pid);
+	return true;
 }
 
 bool read_histogram(struct content *c, const struct near_region_object *o,
@@ -44,19 +77,28 @@ void each_name(struct content *c,
 		for (next = i + 1; next < c->count; next++)
 			if (strcmp(c->objects[next].name, o->name) != 0)
 				break;
-		if (o->kind == NEAR_REGION_HISTOGRAM || counters_of(o))
+		if (o->kind == NEAR_REGION_HISTOGRAM || numbers_of(o))
 			take(c, o, next - i);
 	}
 }
 
-void print_name(const struct near_region_object *o, const char *suffix, const char *more,
-		const char *value)
+static void print_label(const char **before, const char *name, const char *value)
 {
-	printf("%s%s", o->name, suffix);
-	if (more || *o->labels)
-		printf("{%s", o->labels);
-	if (more)
-		printf("%s%s=\"%s\"", *o->labels ? "," : "", more, value);
-	if (more || *o->labels)
+	if (!*value)
+		return;
+	printf("%s%s=\"%s\"", *before, name, value);
+	*before = ",";
+}
+
+void print_name(const struct near_region_object *o, const struct number *n)
+{
+	const char *before = *o->labels ? "," : "{";
+
+	printf("%s%s%s", o->name, *o->labels ? "{" : "", o->labels);
+	if (n) {
+		print_label(&before, "index", n->index);
+		print_label(&before, "pid", n->pid);
+	}
+	if (*before == ',')
 		putchar('}');
 }
