@@ -33,6 +33,9 @@ if(TARGET nearcpu-malloc)
   file(CREATE_LINK "../libnearcpu-malloc.so.${near_soversion}" "${near_preload}" SYMBOLIC)
   install(FILES "${near_preload}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/nearcpu")
 endif()
+if(TARGET nearcpu-locks)
+  install(TARGETS nearcpu-locks LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/nearcpu")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_SOURCE_DIR}/packaging/valgrind.supp"

@@ -42,9 +42,9 @@ static const struct subcommand {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
-	{"info", info_main},   {"bench", bench_main}, {"run", run_main},
-	{"check", check_main}, {"stats", stats_main}, {"trace", trace_main},
-	{"ids", ids_main},     {"sim", sim_main},     {"heap", heap_main},
+	{"info", info_main},   {"bench", bench_main}, {"run", run_main}, {"check", check_main},
+	{"stats", stats_main}, {"trace", trace_main}, {"ids", ids_main}, {"sim", sim_main},
+	{"heap", heap_main},   {"locks", locks_main},
 };
 
 static const struct option_row no_rows[] = {{.name = NULL}};
@@ -61,6 +61,7 @@ static const struct option_table table = {
 		"  stats    list what a region that programs share holds\n"
 		"  trace    show, export and recover the events that programs traced\n"
 		"  heap     convert heap profiles of the library's malloc for pprof\n"
+		"  locks    show where an unmodified program waits for its locks\n"
 		"  ids      show the concurrency ids, CPUs and nodes that a program used\n"
 		"  sim      simulate policies of concurrency ids, and compare with the kernel\n\n",
 	.tail = "\n'nearcpu SUBCOMMAND --help' prints the options of a subcommand.\n"

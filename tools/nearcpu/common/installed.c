@@ -63,7 +63,8 @@ int find_library(enum library library, char path[PATH_MAX])
 
 	if (library == LIBRARY_ATOMIC)
 		return file_find(atomic_places, ATOMIC_SONAME, R_OK, path);
-	return file_find(malloc_places, MALLOC_FILE, R_OK, path);
+	return file_find(malloc_places, library == LIBRARY_LOCKS ? LOCKS_FILE : MALLOC_FILE, R_OK,
+			 path);
 }
 
 int find_program(const char *name, char path[PATH_MAX])

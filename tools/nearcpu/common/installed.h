@@ -6,11 +6,12 @@
 
 #include <limits.h>
 
-/* The libraries that `nearcpu run` preloads. */
-enum library { LIBRARY_MALLOC = 1, LIBRARY_ATOMIC = 2, LIBRARY_BOTH = 3 };
+/* The libraries that `nearcpu run` preloads, and that of `nearcpu locks`. */
+enum library { LIBRARY_MALLOC = 1, LIBRARY_ATOMIC = 2, LIBRARY_BOTH = 3, LIBRARY_LOCKS = 4 };
 
 /* Where it is installed, in LIBDIR/nearcpu: the name is the same in all versions. */
 #define MALLOC_FILE "libnearcpu-malloc.so"
+#define LOCKS_FILE "libnearcpu-locks.so"
 
 /* The SONAME of GCC's: once it is loaded, the dynamic linker loads no other. */
 #define ATOMIC_SONAME "libatomic.so.1"

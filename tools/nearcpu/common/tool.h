@@ -56,5 +56,6 @@ int trace_main(int argc, char **argv);
 int heap_main(int argc, char **argv);
 int ids_main(int argc, char **argv);
 int sim_main(int argc, char **argv);
+int locks_main(int argc, char **argv);
 
 #endif
