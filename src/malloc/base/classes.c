@@ -43,6 +43,7 @@ enum { TAGS_BEFORE = NEAR__TAGS - 1, ALL_SIZES(NO_TAG, TAGS_OF) TAGS_END };
 enum { LISTS_BEFORE = -1, ALL_SIZES(LISTS_OF, LISTS_OF) LISTS_END };
 _Static_assert(CLASSES_END == NEAR__SIZES + 1, "classes");
 _Static_assert(CLASS_8192 == NEAR__FIRST_LARGE, "large");
+_Static_assert(CLASS_1024 + 1 == NEAR__FIRST_UNCHAINED && CLASS_16 == 2, "chains");
 _Static_assert(LISTS_END == NEAR__LISTS, "lists");
 _Static_assert(TAGS_END == NEAR__TAGS + NEAR__PARTS && TAGS_END <= 256, "tags are bytes");
 

@@ -34,10 +34,11 @@ struct near__size {
 };
 extern const struct near__size near__sizes[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
 
-#define NEAR__FIRST_LARGE 36 /* the class of 8 KiB */
-#define NEAR__MOST_LISTS 64  /* of one class, in one cache */
-#define NEAR__LARGE_LISTS 16 /* of a class that has fewer, if the heap is large */
-#define NEAR__LISTS 986      /* of all classes, in one cache */
+#define NEAR__FIRST_LARGE 36     /* the class of 8 KiB */
+#define NEAR__FIRST_UNCHAINED 22 /* the class above 1 KiB: central/chains.h */
+#define NEAR__MOST_LISTS 64      /* of one class, in one cache */
+#define NEAR__LARGE_LISTS 16     /* of a class that has fewer, if the heap is large */
+#define NEAR__LISTS 986          /* of all classes, in one cache */
 
 /* The tag of a page is a class, or one of the numbers after the classes (heap.h), or a part of a
  * span, numbered from NEAR__TAGS on. */

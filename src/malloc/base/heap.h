@@ -68,6 +68,9 @@ struct near__heap {
 	struct near__range meta;
 	struct near_lock beginning; /* held while it begins */
 	size_t highest;             /* the highest end that was published, if there is one node */
+	bool damaged;               /* misuse was found: relaxed, it orders nothing */
+	/* Bytes of malloc_cache: the quotas of slots, and lists in chains. */
+	uint64_t cache_taken __attribute__((aligned(NEAR__CACHE_LINE)));
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED, NEAR__ORDERED };
@@ -77,6 +80,11 @@ enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBE
 static inline bool near__heap_has_begun(void)
 {
 	return __atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE);
+}
+
+static inline bool near__heap_is_damaged(void)
+{
+	return __atomic_load_n(&near__heap.damaged, __ATOMIC_RELAXED);
 }
 
 /* Blocks may be below the offset `end` from now on; `used` bytes of the heap were ever used. The

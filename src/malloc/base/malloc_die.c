@@ -78,6 +78,7 @@ void near__defer_begin(struct near__deferred *d)
 
 void near__heap_misuse(const char *what, const void *p)
 {
+	__atomic_store_n(&near__heap.damaged, true, __ATOMIC_RELAXED);
 	if (!deferred)
 		near__heap_die(what, near__offset_of(p));
 	if (deferred->what)

@@ -8,6 +8,7 @@
 #include "malloc/base/lookup.h"
 #include "malloc/cache/background.h"
 #include "malloc/cache/malloc_cache.h"
+#include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
 #define SMALL_HEAP ((4u << 20) >> NEAR__PAGE_SHIFT) /* pages */
@@ -61,7 +62,7 @@ static void before_growth(unsigned class, size_t n)
 	if (NEAR__LIKELY(near__pages_used() > SMALL_HEAP) || pages > SMALL_HEAP ||
 	    !near__heap.caches || (class && class < NEAR__FIRST_LARGE))
 		return;
-	if (!near__pages_fit(near__node_now(), (uint32_t)pages))
+	if (!near__pages_fit(near__node_now(), (uint32_t)pages, 1))
 		near__cache_give_large();
 }
 
@@ -72,6 +73,8 @@ static void *try_alloc(size_t align, size_t n, bool *zero)
 
 	*zero = false;
 	before_growth(class, n);
+	if (!class)
+		near__central_make_room(near__node_now(), (uint32_t)(n / NEAR__PAGE + 1), 1);
 	p = class ? alloc_class(class) : near__large_alloc(n ? n : 1, align, zero);
 	return p ? p : near__no_memory();
 }

@@ -2,10 +2,11 @@
 /* The transfer cache: full lists of a slot. Blocks that move from CPU to CPU take their cache lines
  * with them, so that a slot keeps lists up to its quota before any go to the central lists.
  *
- * The transfer caches of all slots together hold near__malloc_conf.cache bytes. A slot takes a
- * quota of these in large pieces, and returns them as it decays. The thread that moved a list
- * counts what the slot holds, outside of the sequence: it may have left the slot by then. The sum
- * is about right, and is computed again at each step of decay. */
+ * The transfer caches of all slots, and chains (central/chains.h), together hold
+ * near__malloc_conf.cache bytes. A slot takes a quota of these in large pieces, and returns them as
+ * it decays. The thread that moved a list counts what the slot holds, outside of the sequence: it
+ * may have left the slot by then. The sum is about right, and is computed again at each step of
+ * decay. */
 #include "malloc/base/malloc_conf.h"
 #include "malloc/cache/malloc_cache.h"
 #include "malloc/central/central.h"
@@ -35,11 +36,9 @@ static enum near__tried pop_once(unsigned class, uint64_t *list)
 
 /* ---- quotas ---- */
 
-static uint64_t quota_taken; /* by all slots */
-
 static bool take_quota(struct near__cache *cache)
 {
-	if (!near__quota_take(&quota_taken, near__malloc_conf.cache, PIECE))
+	if (!near__quota_take(&near__heap.cache_taken, near__malloc_conf.cache, PIECE))
 		return false;
 	__atomic_fetch_add(&cache->quota, PIECE, __ATOMIC_RELAXED);
 	return true;
@@ -64,7 +63,7 @@ static void give_quota_back(struct near__cache *cache)
 	while (quota > held + 2 * PIECE)
 		if (__atomic_compare_exchange_n(&cache->quota, &quota, quota - PIECE, true,
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			near__quota_return(&quota_taken, PIECE);
+			near__quota_return(&near__heap.cache_taken, PIECE);
 			quota -= PIECE;
 		}
 }

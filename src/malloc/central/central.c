@@ -3,9 +3,11 @@
  * Lists of blocks are read and written outside of the lock, since this touches the blocks' memory.
  * */
 #include "malloc/central/central.h"
+#include "malloc/central/chains.h"
 #include "malloc/central/spans.h"
 #include "malloc/pages/pages.h"
 
+#define MOST_FROM_CHAINS 512        /* lists that a step of decay gives to spans */
 #define AT_ONCE NEAR__SPANS_AT_ONCE /* blocks that are returned to spans under one lock */
 
 /* Spans of blocks of at most POPULATED bytes are populated, in a heap of at least POPULATED_FROM
@@ -23,6 +25,7 @@ struct central {
 struct node {
 	struct central classes[NEAR__SIZES + 1];
 	uint64_t batches[NEAR__LISTS]; /* by class, from near__sizes[class].row on */
+	struct near__chains chains[NEAR__CHAINS];
 };
 
 /* The first node is static: most machines have one node. */
@@ -37,6 +40,75 @@ static struct central *central_of(unsigned node, unsigned class)
 static uint64_t *batches_of(unsigned node, unsigned class)
 {
 	return &nodes[node]->batches[near__sizes[class].row];
+}
+
+/* ---- returning to spans ---- */
+
+/* Spans with all their blocks. */
+static void free_spans(struct central *c, struct near__span **empty, unsigned n)
+{
+	if (!n)
+		return;
+	near__spans_free(empty, n);
+	near__heap_lock(&c->lock);
+	for (unsigned i = 0; i < n; i++)
+		near__spans_keep(&c->spans, empty[i]);
+	near_lock_unlock(&c->lock);
+}
+
+static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
+{
+	struct near__span *empty[AT_ONCE], *s;
+	struct near__deferred misuse;
+	unsigned empties = 0;
+
+	near__defer_begin(&misuse);
+	near__heap_lock(&c->lock);
+	for (unsigned i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && spans[end] == spans[i];)
+			end++;
+		s = near__spans_give(&c->spans, spans[i], blocks + i, end - i);
+		if (s)
+			empty[empties++] = s;
+	}
+	near_lock_unlock(&c->lock);
+	free_spans(c, empty, empties);
+	near__defer_end(&misuse);
+}
+
+/* Returns the blocks to their spans. */
+static void give_list(struct central *c, uint64_t list)
+{
+	char *blocks[AT_ONCE];
+	struct near__span *spans[AT_ONCE];
+	unsigned n = 0;
+
+	while (!near__list_is_empty(list)) {
+		blocks[n] = near__list_take(&list);
+		*(uint64_t *)blocks[n] = near__span_mark(blocks[n]);
+		spans[n] = near__span_of(blocks[n]);
+		if (++n == AT_ONCE || near__list_is_empty(list)) {
+			give_blocks(c, blocks, spans, n);
+			n = 0;
+		}
+	}
+}
+
+/* All that were there when it began: if only as many return as make room for one request, the spans
+ * that become free are few and far between. */
+void near__central_make_room(unsigned node, uint32_t pages, uint32_t align)
+{
+	if (NEAR__LIKELY(!near__chains_have(NEAR__ANY_CLASS)) ||
+	    near__pages_fit(node, pages, align))
+		return;
+	for (unsigned class = 1; class < NEAR__FIRST_UNCHAINED; class ++)
+		for (uint32_t n = near__chains_have(class); n; n--) {
+			uint64_t word = near__chains_take(nodes[node]->chains, class, false);
+
+			if (!word)
+				break;
+			give_list(central_of(node, class), near__waiting_list(word));
+		}
 }
 
 /* ---- taking ---- */
@@ -108,6 +180,7 @@ static bool add_span(unsigned *node, unsigned class)
 	s = near__span_begin(s, class);
 	if (!s)
 		return false;
+	near__central_make_room(*node, count, aligned ? count : 1);
 	first = near__pages_alloc(*node, count, aligned ? count : 1, &zero);
 	if (first != NEAR__NONE) {
 		if (zero && aligned)
@@ -157,9 +230,15 @@ uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 	struct taken t;
 	uint64_t list = 0;
 
-	if (near__is_single(class))
+	if (near__is_single(class)) {
+		near__central_make_room(node, near__sizes[class].pages, 1);
 		return near__single_take(node, class, most);
+	}
 	t.n = 0;
+	if (near__chains_have(class))
+		list = near__waiting_list(near__chains_take(nodes[node]->chains, class, true));
+	if (list)
+		return list;
 	do {
 		central_take(node, class, most, &list, &t);
 	} while (!list && !t.n && add_span(&node, class));
@@ -186,56 +265,6 @@ uint64_t near__central_take(unsigned class, unsigned most)
 
 /* ---- giving ---- */
 
-/* Spans with all their blocks. */
-static void free_spans(struct central *c, struct near__span **empty, unsigned n)
-{
-	if (!n)
-		return;
-	near__spans_free(empty, n);
-	near__heap_lock(&c->lock);
-	for (unsigned i = 0; i < n; i++)
-		near__spans_keep(&c->spans, empty[i]);
-	near_lock_unlock(&c->lock);
-}
-
-static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
-{
-	struct near__span *empty[AT_ONCE], *s;
-	struct near__deferred misuse;
-	unsigned empties = 0;
-
-	near__defer_begin(&misuse);
-	near__heap_lock(&c->lock);
-	for (unsigned i = 0, end; i < n; i = end) {
-		for (end = i + 1; end < n && spans[end] == spans[i];)
-			end++;
-		s = near__spans_give(&c->spans, spans[i], blocks + i, end - i);
-		if (s)
-			empty[empties++] = s;
-	}
-	near_lock_unlock(&c->lock);
-	free_spans(c, empty, empties);
-	near__defer_end(&misuse);
-}
-
-/* Returns the blocks to their spans. */
-static void give_list(struct central *c, uint64_t list)
-{
-	char *blocks[AT_ONCE];
-	struct near__span *spans[AT_ONCE];
-	unsigned n = 0;
-
-	while (!near__list_is_empty(list)) {
-		blocks[n] = near__list_take(&list);
-		*(uint64_t *)blocks[n] = near__span_mark(blocks[n]);
-		spans[n] = near__span_of(blocks[n]);
-		if (++n == AT_ONCE || near__list_is_empty(list)) {
-			give_blocks(c, blocks, spans, n);
-			n = 0;
-		}
-	}
-}
-
 static void give_to(unsigned node, unsigned class, uint64_t list)
 {
 	struct central *c = central_of(node, class);
@@ -254,7 +283,7 @@ static void give_to(unsigned node, unsigned class, uint64_t list)
 		kept = true;
 	}
 	near_lock_unlock(&c->lock);
-	if (!kept)
+	if (!kept && !near__chains_put(nodes[node]->chains, class, word))
 		give_list(c, list);
 }
 
@@ -313,12 +342,33 @@ static void give_batches(unsigned node, unsigned class, bool all)
 		give_list(c, near__waiting_list(lists[i]));
 }
 
+/* Half of the lists that nobody needed, as transfer caches do, but not too many in one call. */
+static void give_chains(unsigned node, unsigned class, bool all, unsigned *left)
+{
+	for (unsigned i = 0; i < NEAR__CHAINS; i++) {
+		struct near__chains *c = &nodes[node]->chains[i];
+		uint32_t n = near__chain_step(c, class) / 2;
+		uint64_t word;
+
+		n = n < *left ? n : *left;
+		*left -= n;
+		for (n = all ? near__chains_have(class) : n;
+		     n-- > 0 && (word = near__chain_take(c, class, false));)
+			give_list(central_of(node, class), near__waiting_list(word));
+	}
+}
+
 void near__central_decay(bool all)
 {
+	unsigned left = MOST_FROM_CHAINS;
+
 	for (unsigned node = 0; node < near__heap.nodes; node++)
-		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
 			if (__atomic_load_n(&central_of(node, class)->waiting, __ATOMIC_RELAXED))
 				give_batches(node, class, all);
+			if (near__chains_have(class))
+				give_chains(node, class, all, &left);
+		}
 }
 
 /* Serialises discards, and excludes forks: a child would not have the blocks that the discarding
@@ -383,6 +433,7 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 		for (unsigned i = 0; i < c->waiting; i++)
 			out->waiting += near__waiting_length(batches_of(node, class)[i]);
 		near_lock_unlock(&c->lock);
+		near__chains_stats(nodes[node]->chains, class, &out->waiting, &out->refills);
 	}
 }
 
@@ -407,7 +458,9 @@ bool near__central_init(void)
 void near__central_fork(near__fork_step *step)
 {
 	step(&discarding);
-	for (unsigned node = 0; node < near__heap.nodes; node++)
+	for (unsigned node = 0; node < near__heap.nodes; node++) {
+		near__chains_fork(nodes[node]->chains, step);
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 			step(&central_of(node, class)->lock);
+	}
 }

@@ -80,13 +80,15 @@ static uint32_t alloc_from(struct near__pages *p, uint32_t count, uint32_t align
 	return first;
 }
 
-bool near__pages_fit(unsigned node, uint32_t count)
+bool near__pages_fit(unsigned node, uint32_t count, uint32_t align)
 {
 	struct near__pages *p = &near__pages[node];
+	uint32_t number;
 	bool fits;
 
 	near__heap_lock(&p->lock);
-	fits = near__runs_find(&p->runs, count) != 0;
+	number = find_run(p, count, align);
+	fits = number && near__run_at(number)->dirty;
 	near_lock_unlock(&p->lock);
 	return fits;
 }

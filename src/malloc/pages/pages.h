@@ -10,8 +10,8 @@ bool near__pages_init(void);
 uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero);
 /* The same for up to n runs, of this node, under one lock. Returns how many there are. */
 unsigned near__pages_alloc_runs(unsigned node, uint32_t *firsts, unsigned n, uint32_t count);
-/* Whether there is such a free run: a hint. */
-bool near__pages_fit(unsigned node, uint32_t count);
+/* Whether there is such a free run, whose pages the system has not taken: a hint. */
+bool near__pages_fit(unsigned node, uint32_t count, uint32_t align);
 /* `dirty`: something was written there. */
 void near__pages_free(uint32_t first, uint32_t count, bool dirty);
 /* Frees n dirty runs of `count` pages each, all of one node, under one lock. */
