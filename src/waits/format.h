@@ -89,7 +89,8 @@ struct near__waits_head {
 	uint32_t pid, is_fork;      /* of the process that was forked and has executed nothing */
 	uint64_t begin, begin_realtime; /* of the record */
 	_Atomic uint64_t end;           /* 0: it has not exited, or not by exit() */
-	char program[256];              /* its path */
+	char program[256];              /* its name, as it was executed */
+	_Atomic uint32_t sites, room;   /* how many there are */
 	_Atomic uint64_t events;        /* how many there were */
 	/* What found no room: sites are recorded without the lock, or not at all. */
 	_Atomic uint64_t merged, lost;

@@ -101,7 +101,8 @@ static void lock_wait(struct near__wait *w)
 
 	if (!l)
 		return;
-	atomic_fetch_add_explicit(&l->waiters, 1, relaxed);
+	if (!atomic_fetch_add_explicit(&l->waiters, 1, relaxed))
+		atomic_store_explicit(&l->begin, 0, relaxed); /* of a release after a time limit */
 	if (w->holder && atomic_load_explicit(&l->owner, relaxed) == w->holder) {
 		since = atomic_load_explicit(&l->since, relaxed);
 		w->is_since = since != 0;
@@ -174,25 +175,28 @@ static uint64_t key_add(uint64_t h, uint64_t word)
 }
 
 /* Its entry, which may be another thread's that fills it now: counts are added in any case. NULL:
- * there is no room. `most`: how far to search. */
+ * there is none, and `room` of them are used. A free one ends the search. */
 static struct near__waits_site *site_find(struct near__waits *f, const struct near__waits_site *s,
-					  unsigned most)
+					  uint32_t room)
 {
 	uint64_t key = key_add(key_add(s->kind, s->lock), s->depth);
 
 	for (uint32_t i = 0; i < s->depth; i++)
 		key = key_add(key, s->stack[i]);
 	key |= 1;
-	for (unsigned i = 0; i < most; i++) {
+	for (unsigned i = 0; i < 64; i++) {
 		struct near__waits_site *to = &f->sites[(key + i) % NEAR__WAITS_SITES];
-		uint64_t was = 0;
+		uint64_t was = atomic_load_explicit(&to->key, relaxed);
 
-		if (atomic_compare_exchange_strong_explicit(&to->key, &was, key, relaxed,
-							    relaxed)) {
+		if (!was && atomic_load_explicit(&f->head.sites, relaxed) >= room)
+			return NULL;
+		if (!was && atomic_compare_exchange_strong_explicit(&to->key, &was, key, relaxed,
+								    relaxed)) {
 			to->lock = s->lock;
 			to->kind = s->kind;
 			to->depth = s->depth;
 			memcpy(to->stack, s->stack, s->depth * sizeof(*s->stack));
+			atomic_fetch_add_explicit(&f->head.sites, 1, relaxed);
 			atomic_store_explicit(&to->is_complete, 1, memory_order_release);
 			near__waits_add_site(f);
 			return to;
@@ -203,6 +207,7 @@ static struct near__waits_site *site_find(struct near__waits *f, const struct ne
 	return NULL;
 }
 
+/* Without the lock where there are so many locks that other call stacks need the room. */
 static void site_choose(struct near__wait *w)
 {
 	struct near__waits_site s;
@@ -210,7 +215,7 @@ static void site_choose(struct near__wait *w)
 	s.kind = w->kind;
 	s.lock = (uint64_t)(uintptr_t)w->lock;
 	s.depth = stack_take(s.stack, w->caller);
-	w->site = site_find(w->file, &s, 8);
+	w->site = site_find(w->file, &s, NEAR__WAITS_SITES / 4 * 3);
 	if (w->site)
 		return;
 	s.lock = 0;

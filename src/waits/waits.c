@@ -25,9 +25,10 @@
  * library again, and makes a file with the next number. A child of vfork, and of clone with
  * CLONE_VM, records in that of its parent.
  *
- * Versions: the symbols have none, so they serve callers of all versions of the C library's. The
- * condition variables from before glibc 2.3.2, of programs from before 2003, are not ours to pass
- * on: such a program must not be observed.
+ * Versions: the symbols have none, so they serve callers of all versions of the C library's; dlsym
+ * finds the default ones. The condition variables from before glibc 2.3.2, of programs from before
+ * 2003, are others: such a program must not be observed. A search that fails allocates memory, by a
+ * malloc that may lock: what locks of malloc need is searched for by names that are there.
  *
  * Not seen: locks that the C library takes within itself (stdio, malloc), C11's mtx_lock and
  * cnd_wait, which call it by internal names, spin locks, barriers, futexes of the program's own. */
@@ -44,36 +45,26 @@
 
 /* ---- the C library's functions ---- */
 
-#ifndef __GLIBC__
-#define dlvsym(handle, name, version) NULL
-#endif
-
-/* The default version, which of the condition variables is not the first. */
-static void *real_find(const char *name)
-{
-	return dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") ?: dlsym(RTLD_NEXT, name);
-}
-
 /* What a lock that is free needs: a call by a pointer. Another library's constructor may be before
  * ours, so that it is at first that of a function that searches. */
-#define QUICK(name, type)                                                                          \
+#define QUICK(prefix, name, type)                                                                  \
 	static int name##_first(type *lock);                                                       \
 	static int (*quick_##name)(type *) = name##_first;                                         \
 	__attribute__((constructor)) static void name##_find(void)                                 \
 	{                                                                                          \
-		quick_##name = real_find("pthread_" #name) ?: real_find(#name);                    \
+		quick_##name = dlsym(RTLD_NEXT, prefix #name);                                     \
 	}                                                                                          \
 	static int name##_first(type *lock)                                                        \
 	{                                                                                          \
 		name##_find();                                                                     \
 		return quick_##name(lock);                                                         \
 	}
-QUICK(mutex_trylock, pthread_mutex_t)
-QUICK(mutex_unlock, pthread_mutex_t)
-QUICK(rwlock_tryrdlock, pthread_rwlock_t)
-QUICK(rwlock_trywrlock, pthread_rwlock_t)
-QUICK(rwlock_unlock, pthread_rwlock_t)
-QUICK(sem_trywait, sem_t)
+QUICK("pthread_", mutex_trylock, pthread_mutex_t)
+QUICK("pthread_", mutex_unlock, pthread_mutex_t)
+QUICK("pthread_", rwlock_tryrdlock, pthread_rwlock_t)
+QUICK("pthread_", rwlock_trywrlock, pthread_rwlock_t)
+QUICK("pthread_", rwlock_unlock, pthread_rwlock_t)
+QUICK("", sem_trywait, sem_t)
 
 /* One that waits. The arguments after the lock are words, of which a function takes as many as it
  * knows: with the conventions of all our CPUs more of them do no harm. */
@@ -94,7 +85,7 @@ struct call {
 	static waiting *real_##name;                                                               \
 	__attribute__((constructor)) static waiting *name##_find(void)                             \
 	{                                                                                          \
-		return real_##name = real_##name ?: (waiting *)real_find(#name);                   \
+		return real_##name = real_##name ?: (waiting *)dlsym(RTLD_NEXT, #name);            \
 	}
 
 /* ---- waits ---- */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ enum { FORKED_NOT, FORKED, FORKED_MAKES };
 
 static char folder[PATH_MAX - 32], own_path[PATH_MAX];
 static struct near__waits *_Atomic current; /* set before threads, and under FORKED_MAKES */
-static _Atomic unsigned forked, sites;
+static _Atomic unsigned forked;
 static atomic_flag is_reading = ATOMIC_FLAG_INIT;
 
 /* ---- the mappings, for the names of functions ---- */
@@ -52,7 +53,7 @@ static void maps_read(struct near__waits *f)
 /* At the 1st, 2nd, 4th, ... site, and at exit: more libraries may have been loaded. */
 void near__waits_add_site(struct near__waits *f)
 {
-	uint32_t n = atomic_fetch_add(&sites, 1) + 1;
+	uint32_t n = atomic_load(&f->head.sites);
 
 	if ((n & (n - 1)) == 0)
 		maps_read(f);
@@ -85,11 +86,11 @@ static int file_create(void)
  * are written. */
 static struct near__waits *file_make(bool is_on, bool is_fork)
 {
-	int fd = file_create();
 	struct near__waits *f = MAP_FAILED;
-	ssize_t n;
+	struct rlimit most;
+	int fd = getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur < sizeof(*f) ? -1 : file_create();
 
-	if (fd < 0)
+	if (fd < 0) /* or the size would give SIGXFSZ */
 		return NULL;
 	if (!syscall(SYS_ftruncate, fd, sizeof(*f)) && !syscall(SYS_fallocate, fd, 0, 0, PAGE))
 		f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -103,8 +104,7 @@ static struct near__waits *file_make(bool is_on, bool is_fork)
 	f->head.is_fork = is_fork;
 	f->head.begin = clock_ns(CLOCK_MONOTONIC);
 	f->head.begin_realtime = clock_ns(CLOCK_REALTIME);
-	n = readlink("/proc/self/exe", f->head.program, sizeof(f->head.program) - 1);
-	f->head.program[n > 0 ? n : 0] = '\0';
+	snprintf(f->head.program, sizeof(f->head.program), "%s", program_invocation_name);
 	atomic_store(&f->head.is_on, is_on);
 	f->head.magic = NEAR__WAITS_MAGIC;
 	return f;
@@ -145,7 +145,6 @@ static void file_renew(void)
 	}
 	near__waits_forget_locks();
 	atomic_store(&current, file_make(true, true));
-	atomic_store(&sites, 0);
 	atomic_flag_clear(&is_reading);
 	atomic_store(&forked, FORKED_NOT);
 }

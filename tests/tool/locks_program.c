@@ -90,6 +90,21 @@ static void begins(void)
 	atomic_store(&waiter, (pid_t)syscall(SYS_gettid));
 }
 
+/* A malloc that locks, before any constructor. It never waits. */
+void *__libc_malloc(size_t size);
+
+void *malloc(size_t size)
+{
+	static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
+	void *block;
+
+	while (pthread_mutex_trylock(&heap))
+		;
+	block = __libc_malloc(size);
+	pthread_mutex_unlock(&heap);
+	return block;
+}
+
 /* ---- mutexes ---- */
 
 PLACE static void *mutex_place(void *unused)

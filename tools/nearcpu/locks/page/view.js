@@ -202,7 +202,8 @@ window.onerror = (message) => {
 };
 meta = JSON.parse(element('description').textContent);
 if (!meta.processes.length) {
-	element('error').textContent = 'No process has waited.';
+	element('error').hidden = true;
+	add(document.body, 'p', 'No process has waited.', {id: 'nothing'});
 } else {
 	meta.processes.forEach((q, i) => add(element('process'), 'option', `${q.pid} ${q.program}`, {value: i}));
 	element('error').hidden = true;
