@@ -281,6 +281,8 @@ static int open_file(struct near_region *r, const char *path, const struct near_
 		if (err == -ENOENT && o->flags & NEAR_CREATE)
 			err = make_file(r, path, o);
 	}
+	if (err == -EEXIST)
+		near__reason_set(r, err, "the name is that of a symbolic link to nothing");
 	return err;
 }
 

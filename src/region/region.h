@@ -166,10 +166,9 @@ bool near__region_are_labels(const char *s, size_t most);
 uint64_t near__region_sum(const struct near_region *r, const void *base);
 
 /* values.c: whether the process of an owner's word lives, to the process whose word is `self`.
- * UNKNOWN: it is in another pid namespace. Without `thorough` another process of the same number
- * counts as the owner. */
+ * UNKNOWN: it is in another pid namespace. */
 enum near__owner { NEAR__OWNER_LIVES, NEAR__OWNER_ENDED, NEAR__OWNER_UNKNOWN };
-enum near__owner near__owner_state(uint64_t word, uint64_t self, bool thorough);
+enum near__owner near__owner_state(uint64_t word, uint64_t self);
 uint64_t near__owner_pid(uint64_t word);
 
 /* How many values an object has, 0 if it is none of values. */

@@ -149,7 +149,7 @@ static int read_whole(int fd, char *to, size_t at, size_t end)
 
 int near__region_write_whole(const struct near_region *r, int fd)
 {
-	static const char zeros[REGION_PAGE];
+	static char zeros[REGION_PAGE]; /* const ones would be in the library's file */
 
 	if (fallocate(fd, 0, 0, REGION_PAGE) == 0 || errno != EOPNOTSUPP)
 		return 0;

@@ -68,7 +68,7 @@ uint64_t near__owner_pid(uint64_t word)
 	return word >> PID_SHIFT;
 }
 
-enum near__owner near__owner_state(uint64_t word, uint64_t self, bool thorough)
+enum near__owner near__owner_state(uint64_t word, uint64_t self)
 {
 	uint64_t pid = near__owner_pid(word), began = word >> BEGIN_SHIFT & BEGIN_MASK, now;
 	int saved = errno;
@@ -77,7 +77,7 @@ enum near__owner near__owner_state(uint64_t word, uint64_t self, bool thorough)
 	if (!pid || (word & SPACE_MASK) != (self & SPACE_MASK))
 		return pid ? NEAR__OWNER_UNKNOWN : NEAR__OWNER_ENDED;
 	ended = kill((pid_t)pid, 0) && errno == ESRCH;
-	now = !ended && thorough && began ? begin_of(pid) : 0;
+	now = !ended && began ? begin_of(pid) : 0;
 	errno = saved;
 	return ended || (now && now != began) ? NEAR__OWNER_ENDED : NEAR__OWNER_LIVES;
 }
@@ -114,7 +114,7 @@ bool near__region_value(const struct near_region *r, const struct near_region_ob
 	if (!o->about[NEAR_REGION_ABOUT_GAUGE])
 		return out->value != 0;
 	if (__atomic_load_n(&owners[i], __ATOMIC_RELAXED) != owner ||
-	    near__owner_state(owner, self, true) == NEAR__OWNER_ENDED)
+	    near__owner_state(owner, self) == NEAR__OWNER_ENDED)
 		return false;
 	out->pid = near__owner_pid(owner);
 	return true;

@@ -165,7 +165,8 @@ static void bad_options_are_refused(void **state)
 	assert_int_equal(symlink("nothing", path), 0);
 	assert_int_equal(near_region_open(&r, path, &defaults), -EEXIST);
 	assert_int_equal(r.fd, -1);
-	assert_string_equal(near_region_error(&r), "File exists");
+	assert_string_equal(near_region_error(&r),
+			    "the name is that of a symbolic link to nothing");
 }
 
 static void a_reader_changes_nothing(void **state)

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 import command
@@ -66,6 +67,52 @@ class Shown(Case):
         self.assertEqual(library, {"version": version.rsplit(".", 1)[0], "how": "preloaded",
                                    "core": True, "malloc": True, "atomic": False})
         self.assertIsNone(info["own_malloc"])
+
+    def expect_threads(self, info, count):
+        """How many there are, if it is known: with the same glibc as the command, by which they
+        are registered."""
+        threads = info["rseq"]["threads"]
+        if threads is not None:
+            self.assertTrue(info["rseq"]["live"])
+            self.assertEqual(threads, {"live": count, "failed": 0, "none": 0, "unknown": 0})
+        return threads is not None
+
+    def test_threads(self):
+        script = "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, " \
+                 "args=(99,), daemon=True).start()\nprint('ready', flush=True); input()"
+        pid = self.begin(command.TOOL, "run", "--conf", "malloc_background:0", sys.executable, "-c",
+                         script)
+        info = self.info(pid)
+        if self.expect_threads(info, 4):
+            self.assertIn("threads         4 run sequences\n",
+                          command.run("info", str(pid)).stdout)
+        # Without the C library's registration there are none, and nothing is said of them.
+        pid = self.begin(command.TOOL, "run", *READY,
+                         env={"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+        self.assertIsNone(self.info(pid)["rseq"]["threads"])
+
+    def test_heap(self):
+        region = self.path("region")
+        script = "x = bytes(100 << 20)\nprint('ready', flush=True); input()"
+        pid = self.begin(command.TOOL, "run", "--background", "--region", region,
+                         sys.executable, "-c", script)
+        for _ in range(200):
+            heap = self.info(pid)["heap"]
+            if heap and heap["in_use_bytes"] > 100 << 20:
+                break
+            time.sleep(.05)
+        self.assertGreater(heap["in_use_bytes"], 100 << 20)
+        self.assertGreaterEqual(heap["mapped_bytes"], heap["in_use_bytes"])
+        self.assertRegex(command.run("info", str(pid)).stdout,
+                         r"(?m)^heap +1\d\d\.\d MiB in use, 1\d\d\.\d mapped, ")
+        os.unlink(region)
+        self.assertIsNone(json.loads(command.run("info", "--json", str(pid)).stdout)["heap"])
+
+    def test_no_heap(self):
+        pid = self.begin(command.TOOL, "run", *READY)
+        self.assertIsNone(self.info(pid)["heap"])
+        pid = self.begin(*READY, env={"NEAR_CONF": "malloc_region:/dev/full"})
+        self.refused(pid, 1, "has none of these libraries")
 
     def test_in_the_program(self):
         pid = self.begin(PROGRAM)

@@ -47,6 +47,19 @@ static void define(const char *name, uint64_t size, uint32_t flags)
 	must(near_region_open_object(&region, &o));
 }
 
+/* Eight values, of the owners at that offset + 1. */
+static void publish(const char *name, bool is_gauge, uint64_t owners, unsigned n, int64_t value)
+{
+	struct near_region_object o = {.name = name,
+				       .kind = NEAR_REGION_VALUES,
+				       .flags = NEAR_REGION_COMMON,
+				       .size = 64,
+				       .about = {is_gauge, owners}};
+
+	must(near_region_open_object(&region, &o));
+	((int64_t *)(void *)near_region_common(&region, o.offset))[n] = value;
+}
+
 int main(int argc, char **argv)
 {
 	struct near_region_options options = {
@@ -62,6 +75,10 @@ int main(int argc, char **argv)
 	add("many", NULL, 3, -1);
 	define("bytes", 16, 0);
 	define("table", 64, NEAR_REGION_COMMON);
+	define("owners", 64, NEAR_REGION_COMMON);
+	publish("heap_total", false, 64 + 1, 1, 7);
+	publish("heap_level", true, 64 + 1, 1, 7); /* its owner never was */
+	publish("level", true, 0, 2, -2);
 	define("rings", 4096, NEAR_REGION_COMMON | NEAR_REGION_SPARSE);
 	near_region_close(&region);
 	return 0;

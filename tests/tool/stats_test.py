@@ -45,10 +45,13 @@ class Stats(ScratchCase):
         text = self.stats()
         head, _, rest = text.partition("\n\n")
         self.assertRegex(head, r"(?m)^made +[-\d]{10} [:\d]{8} by region_seed, process \d+$")
-        self.assertRegex(head, r"(?m)^objects +8 of 16$")
+        self.assertRegex(head, r"(?m)^objects +12 of 16$")
         lines = rest.splitlines()
         self.assertIn("            16 bytes  bytes", lines)
         self.assertIn("            64 bytes  table, once", lines)
+        self.assertEqual([line for line in lines if "heap" in line or "level" in line],
+                         ["                   7  heap_total{index=\"1\"}",
+                          "                  -2  level{index=\"2\"}"])
         self.assertIn("                   3  requests{code=\"500\"}", lines)
         self.assertIn("                  -1  many{index=\"0\"}", lines)
         self.assertIn("           histogram  latency{path=\"/a\"}", lines)
@@ -61,13 +64,19 @@ class Stats(ScratchCase):
         report = json.loads(self.stats("--json"))
         self.assertEqual(report["program"], "region_seed")
         objects = {(o["name"], *sorted(o["labels"].items())): o for o in report["objects"]}
-        self.assertEqual(len(objects), 8)
+        self.assertEqual(len(objects), 12)
         path = ("path", 'a "b" \\ \n é')
         self.assertEqual(objects["requests", ("code", "200"), path]["values"], [1000])
         self.assertEqual(objects["many",]["values"], [-1, 0, 1])
         self.assertEqual(objects["bytes",]["kind"], "bytes")
         self.assertEqual([objects[n,]["once"] for n in ("bytes", "table", "rings")],
                          [False, True, True])
+        self.assertEqual(objects["heap_total",]["kind"], "counters")
+        self.assertEqual(objects["heap_total",]["places"], [{"index": 1, "pid": None, "value": 7}])
+        self.assertEqual(objects["heap_level",]["places"], [])
+        self.assertEqual(objects["level",]["kind"], "gauges")
+        self.assertEqual([p["value"] for p in objects["level",]["places"]],
+                         [0, 0, -2, 0, 0, 0, 0, 0])
         for name in ("/a", "/b"):
             histogram = objects["latency", ("path", name)]["histogram"]
             self.assertEqual(histogram["count"], 100)
@@ -84,7 +93,7 @@ class Stats(ScratchCase):
                 _, _, helped, text = line.split(" ", 3)
                 self.assertRegex(text, r"^[^\\\n]+$")
                 continue
-            begin = re.fullmatch(r"# TYPE ([a-zA-Z_:][\w:]*) (counter|histogram)", line)
+            begin = re.fullmatch(r"# TYPE ([a-zA-Z_:][\w:]*) (counter|histogram|gauge)", line)
             if begin:
                 done.add(name)
                 name = begin[1]
@@ -105,7 +114,11 @@ class Stats(ScratchCase):
 
     def test_prometheus(self):
         types, samples = self.samples()
-        self.assertEqual(types, {"latency": "histogram", "many": "counter", "requests": "counter"})
+        self.assertEqual(types, {"heap_level": "gauge", "heap_total": "counter",
+                                 "latency": "histogram", "level": "gauge", "many": "counter",
+                                 "requests": "counter"})
+        self.assertEqual(samples["heap_total", 'index="1"'], 7)
+        self.assertEqual(samples["level", 'index="2"'], -2)
         self.assertEqual(samples["requests", 'code="500"'], 3)
         self.assertEqual(samples["requests", r'code="200",path="a \"b\" \\ \n é"'], 1000)
         self.assertEqual(samples["many", 'index="2"'], 1)

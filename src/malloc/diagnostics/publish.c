@@ -29,7 +29,6 @@
  * lost; its place is free as soon as the kernel does not know the process any more. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,7 +48,6 @@
 #define LEAST_MS 10
 #define PERIODS 8 /* at least, that a process has had */
 #define STALE_S 3600
-#define TRIES 100 /* of the lock, when the process ends */
 
 #define ALL(f) offsetof(struct near_malloc_stats, f)
 
@@ -77,10 +75,13 @@ enum {
 	IN_USE, /* of the first class */
 	SLOW = IN_USE + NEAR__SIZES,
 	OBJECTS = SLOW + NEAR__SIZES,
+	LAYOUT = OBJECTS, /* changes with the objects: another number has another file */
 };
+#define COMMON (OBJECTS * PLACES * sizeof(uint64_t))
 
 static char wanted[PATH_MAX];
-static bool allowed, failed, was_full;
+static bool early = true; /* constructors have not run yet; not in a page of its own, as below */
+static bool failed, was_full;
 static uint32_t process; /* that publishes, see base/identity.h */
 static uint64_t due;     /* relaxed: it only makes calls rare */
 static uint64_t born_ms;
@@ -110,30 +111,25 @@ static uint64_t *word_at(unsigned object, unsigned n)
 
 /* ---- the region ---- */
 
-struct plan {
-	struct near_region_object objects[OBJECTS];
-	char labels[OBJECTS][24];
-};
-
 static bool is_gauge(unsigned object)
 {
 	return object <= PUBLISHED ? totals[object].is_gauge : object < SLOW;
 }
 
-static void plan_object(struct plan *p, unsigned n)
+/* Used once, and not touched in a process that publishes nothing. */
+static struct near_region_object objects[OBJECTS];
+static char labels[OBJECTS][24];
+
+static void plan_object(unsigned n)
 {
-	struct near_region_object *o = &p->objects[n];
-	char *label = p->labels[n];
+	struct near_region_object *o = &objects[n];
 	struct near__out text;
 
 	*o = (struct near_region_object){.kind = n ? NEAR_REGION_VALUES : NEAR_REGION_BYTES,
 					 .flags = NEAR_REGION_COMMON,
-					 .labels = label,
-					 .size = PLACES * sizeof(uint64_t)};
-	if (n) {
-		o->about[NEAR_REGION_ABOUT_GAUGE] = is_gauge(n);
-		o->about[NEAR_REGION_ABOUT_OWNERS] = 1;
-	}
+					 .labels = labels[n],
+					 .size = PLACES * sizeof(uint64_t),
+					 .about = {is_gauge(n), n ? 1 : LAYOUT}};
 	o->name = n <= PUBLISHED ? totals[n].name
 		  : n < SLOW     ? "near_malloc_small_in_use_bytes"
 				 : "near_malloc_small_slow_calls_total";
@@ -142,67 +138,39 @@ static void plan_object(struct plan *p, unsigned n)
 	near__out_begin(&text, NULL, NULL);
 	near__out_print(&text, "size=\"%lu\"",
 			(unsigned long)near__sizes[(n - IN_USE) % NEAR__SIZES + 1].size);
-	memcpy(label, text.text, text.used);
+	memcpy(labels[n], text.text, text.used);
 }
 
-/* Another program's region, or that of a library with other classes, is left alone. */
-static bool region_is_as_planned(const struct plan *p)
+/* Another program's region is left alone. Whoever can shorten the file can end this process. */
+static const char *region_check(void)
 {
 	struct near_region_object o;
-
-	for (unsigned n = 0; n < OBJECTS; n++) {
-		const struct near_region_object *want = &p->objects[n];
-
-		if (near_region_object(&region, n, &o) || strcmp(o.name, want->name) != 0 ||
-		    strcmp(o.labels, want->labels) != 0 || o.kind != want->kind ||
-		    o.flags != want->flags || o.size != want->size ||
-		    memcmp(o.about, want->about, sizeof(o.about)) != 0 ||
-		    o.offset != n * PLACES * sizeof(uint64_t))
-			return false;
-	}
-	return true;
-}
-
-/* Whoever can shorten the file can end this process. */
-static bool region_is_safe(void)
-{
 	struct stat st;
 
-	return fstat(region.fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
+	if (fstat(region.fd, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return "the file there is another user's";
+	if (near_region_object(&region, OWNERS, &o) || strcmp(o.name, totals[OWNERS].name) != 0 ||
+	    memcmp(o.about, objects[OWNERS].about, sizeof(o.about)) != 0 ||
+	    region.header->common_size != COMMON)
+		return "it is the region of another program, or of another version";
+	return NULL;
 }
 
-static const char *region_reason(int err)
+static const char *region_open(void)
 {
-	const char *reason = near__file_reason(err);
-
-	if (err == -EEXIST)
-		return "it is a symbolic link to nothing";
-	if (*reason && err != -EFBIG)
-		return reason + 2; /* behind ": " */
-	reason = near_region_error(&region);
-	return reason ? reason : "no memory";
-}
-
-static const char *region_open(struct plan *p)
-{
-	struct near_region_options options = {.flags = NEAR_CREATE,
-					      .size = sizeof(uint64_t),
-					      .common_size = OBJECTS * PLACES * sizeof(uint64_t),
-					      .max_objects = OBJECTS,
-					      .initial = p->objects,
-					      .n_initial = OBJECTS};
-	const char *wrong = NULL;
-	int err;
+	static const struct near_region_options options = {.flags = NEAR_CREATE,
+							   .size = sizeof(uint64_t),
+							   .common_size = COMMON,
+							   .max_objects = OBJECTS,
+							   .initial = objects,
+							   .n_initial = OBJECTS};
+	const char *wrong;
 
 	for (unsigned n = 0; n < OBJECTS; n++)
-		plan_object(p, n);
-	err = near_region_open(&region, wanted, &options);
-	if (err)
-		return region_reason(err);
-	if (!region_is_safe())
-		wrong = "the file there is another user's";
-	else if (!region_is_as_planned(p))
-		wrong = "it is the region of another program, or of another version";
+		plan_object(n);
+	if (near_region_open(&region, wanted, &options))
+		return near_region_error(&region) ?: "no memory";
+	wrong = region_check();
 	near__file_close(region.fd);
 	region.fd = -1;
 	if (wrong)
@@ -212,27 +180,17 @@ static const char *region_open(struct plan *p)
 
 static bool region_ready(void)
 {
-	const char *wrong = "no memory";
-	struct plan *p;
+	const char *wrong = region.header || failed ? NULL : region_open();
 
-	if (region.header || failed)
-		return !failed;
-	p = near__os_map(sizeof(*p));
-	if (p) {
-		wrong = region_open(p);
-		near__os_release(p, sizeof(*p));
-	}
-	failed = wrong != NULL;
-	if (failed)
+	if (wrong)
 		publish_complain(wrong);
-	else
+	else if (!self)
 		self = near__owner_self();
+	failed |= wrong != NULL;
 	return !failed;
 }
 
 /* ---- the place ---- */
-
-enum { OWN, FREE, ENDED, CHOICES };
 
 static bool is_stale(unsigned n)
 {
@@ -241,50 +199,40 @@ static bool is_stale(unsigned n)
 	return seen + STALE_S < near__clock_ns(CLOCK_REALTIME) / 1000000000;
 }
 
-static bool can_take(unsigned n, uint64_t word, unsigned choice)
+static bool can_take(unsigned n, uint64_t word)
 {
-	enum near__owner state;
+	enum near__owner state = near__owner_state(word, self);
 
-	if (choice == OWN)
-		return word == self;
-	state = near__owner_state(word, self, choice == ENDED);
-	return state == NEAR__OWNER_ENDED ||
-	       (state == NEAR__OWNER_UNKNOWN && choice == ENDED && is_stale(n));
+	return state == NEAR__OWNER_ENDED || (state == NEAR__OWNER_UNKNOWN && is_stale(n));
 }
 
 /* Acquire: what the former owner stored comes before. Release: pairs with that in
  * near__region_value. */
-static bool place_take(unsigned n, unsigned choice)
+static bool place_take(unsigned n, bool own)
 {
 	uint64_t word = __atomic_load_n(word_at(OWNERS, n), __ATOMIC_RELAXED);
 
-	if (!can_take(n, word, choice) ||
+	if (!(own ? word == self : can_take(n, word)) ||
 	    !__atomic_compare_exchange_n(word_at(OWNERS, n), &word, self, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
 	for (unsigned i = 1; i < OBJECTS; i++)
 		before[i] = __atomic_load_n(word_at(i, n), __ATOMIC_RELAXED) - at_fork[i];
+	place = n;
 	return true;
-}
-
-static bool place_is_mine(void)
-{
-	return place < PLACES && __atomic_load_n(word_at(OWNERS, place), __ATOMIC_RELAXED) == self;
 }
 
 static bool place_ready(void)
 {
-	if (place_is_mine())
+	if (place < PLACES && __atomic_load_n(word_at(OWNERS, place), __ATOMIC_RELAXED) == self)
 		return true;
-	place = PLACES;
-	for (unsigned choice = OWN; choice < CHOICES && place == PLACES; choice++)
-		for (unsigned n = 0; n < PLACES && place == PLACES; n++)
-			if (place_take(n, choice))
-				place = n;
-	if (place == PLACES && !was_full)
+	for (unsigned i = 0; i < 2 * PLACES; i++)
+		if (place_take(i % PLACES, i < PLACES))
+			return true;
+	if (!was_full)
 		publish_complain("256 processes are there already");
-	was_full = place == PLACES;
-	return !was_full;
+	was_full = true;
+	return false;
 }
 
 /* ---- values ---- */
@@ -304,13 +252,8 @@ static uint64_t value_of(unsigned object)
 	return object < SLOW ? class->in_use * class->size : class->misses;
 }
 
-/* Release: a reader that has the value of a new owner finds that owner's word. */
-static void value_put(unsigned object, uint64_t value)
-{
-	__atomic_store_n(word_at(object, place), value, __ATOMIC_RELEASE);
-}
-
-/* A sum that was read while its parts moved may be too small: the value of a count stays then. */
+/* A sum that was read while its parts moved may be too small: the value of a count stays then.
+ * Release: a reader that has the value of a new owner finds that owner's word. */
 static void values_put(void)
 {
 	near__stats_read(&now);
@@ -319,7 +262,7 @@ static void values_put(void)
 		uint64_t was = __atomic_load_n(word_at(i, place), __ATOMIC_RELAXED);
 
 		if (is_gauge(i) || value > was)
-			value_put(i, value);
+			__atomic_store_n(word_at(i, place), value, __ATOMIC_RELEASE);
 	}
 }
 
@@ -327,7 +270,7 @@ static void values_put(void)
 
 static bool may_publish(void)
 {
-	return wanted[0] && allowed && near__storage_is_own() && near__identity_is(process);
+	return !early && wanted[0] && near__storage_is_own() && near__identity_is(process);
 }
 
 static uint64_t next_after(uint64_t ms)
@@ -353,9 +296,9 @@ static void publish_due(uint64_t ms)
 
 void near__publish_begin(const char *suffix)
 {
+	if (!near__malloc_conf.region.len)
+		return; /* and no page of this file's data is touched */
 	near__stats_name(wanted, &near__malloc_conf.region, suffix);
-	if (!wanted[0])
-		return;
 	process = near__identity_begin();
 	born_ms = near__os_ms();
 	__atomic_store_n(&near__each_slow_path, publish_due, __ATOMIC_RELAXED);
@@ -363,7 +306,7 @@ void near__publish_begin(const char *suffix)
 
 void near__publish_allow(void)
 {
-	allowed = true;
+	early = false;
 	if (wanted[0])
 		publish_due(near__os_ms());
 }
@@ -395,24 +338,13 @@ void near__publish_fork_child(bool counts)
 	near_lock_unlock(&lock);
 }
 
-/* The last counts; gauges of an ended process are 0. A handler of a signal that came in the middle
- * of a publication may end the process: then the lock stays held. */
+/* The last counts. If another thread publishes at this moment, those. */
 __attribute__((destructor)) static void publish_end(void)
 {
-	bool locked = false;
-
-	for (unsigned i = 0; may_publish() && !locked && i < TRIES; i++) {
-		locked = near_lock_try_lock(&lock);
-		if (!locked)
-			sched_yield();
-	}
-	if (!locked)
+	if (!may_publish() || !near_lock_try_lock(&lock))
 		return;
 	if (region_ready() && place_ready()) {
 		values_put();
-		for (unsigned i = 1; i < OBJECTS; i++)
-			if (is_gauge(i))
-				value_put(i, 0);
 		__atomic_store_n(word_at(OWNERS, place), 0, __ATOMIC_RELEASE);
 	}
 	wanted[0] = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What `nearcpu info PID` prints. */
-#include "common/process.h"
+#include "info/live.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/machine.h"
 #include "common/text.h"
@@ -42,6 +43,34 @@ static const char *why(const struct process *p)
 				       : "threads are registered by this library, on first use";
 }
 
+static void print_threads(const struct process *p)
+{
+	static const char *const kinds[] = {"run sequences", "could not be registered",
+					    "are not registered", "are not known"};
+	const char *before = "";
+	struct threads t;
+
+	if (!p->state.usable || !p->state.libc_registers || !threads_read(p, &t))
+		return;
+	printf(NAME, "threads");
+	for (unsigned k = 0; k < THREAD_KINDS; k++)
+		if (t.of[k] || k == THREAD_LIVE) {
+			printf("%s%u %s", before, t.of[k], kinds[k]);
+			before = ", ";
+		}
+	putchar('\n');
+}
+
+static void print_heap(const struct process *p)
+{
+	struct heap h;
+
+	if (heap_read(p, &h))
+		printf(NAME "%.1f MiB in use, %.1f mapped, %.1f dirty, %.0f s ago\n", "heap",
+		       (double)h.in_use / (1 << 20), (double)h.mapped / (1 << 20),
+		       (double)h.dirty / (1 << 20), difftime(time(NULL), (time_t)h.when));
+}
+
 static void print_state(const struct process *p)
 {
 	const struct near__process *st = &p->state;
@@ -53,6 +82,7 @@ static void print_state(const struct process *p)
 	       why(p));
 	if (p->unread[0])
 		return;
+	print_threads(p);
 	printf(NAME "%u by %s: %s\n", "slots", st->slots, machine_slot_kind(st->slot_kind),
 	       p->slot_why);
 	printf(NAME "%.1f MiB of address space for per-CPU objects\n", "reserved",
@@ -73,6 +103,7 @@ void process_print(const struct process *p)
 		       how(o));
 	}
 	print_state(p);
+	print_heap(p);
 	if (p->conf)
 		printf(NAME "NEAR_CONF=%s\n", "settings", p->conf);
 	if (p->tunables)
@@ -99,6 +130,29 @@ static json_t *objects_json(const struct process *p)
 	return objects;
 }
 
+/* null: not known. */
+static json_t *threads_json(const struct process *p)
+{
+	struct threads t;
+
+	if (p->unread[0] || !p->state.usable || !p->state.libc_registers || !threads_read(p, &t))
+		return json_null();
+	return json_pack("{s:i, s:i, s:i, s:i}", "live", (int)t.of[THREAD_LIVE], "failed",
+			 (int)t.of[THREAD_FAILED], "none", (int)t.of[THREAD_NONE], "unknown",
+			 (int)t.of[THREAD_UNKNOWN]);
+}
+
+static json_t *heap_json(const struct process *p)
+{
+	struct heap h;
+
+	if (!heap_read(p, &h))
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I}", "in_use_bytes", (json_int_t)h.in_use,
+			 "mapped_bytes", (json_int_t)h.mapped, "dirty_bytes", (json_int_t)h.dirty,
+			 "published_seconds", (json_int_t)h.when);
+}
+
 json_t *process_json(const struct process *p)
 {
 	const bool known = !p->unread[0];
@@ -109,9 +163,10 @@ json_t *process_json(const struct process *p)
 					  (json_int_t)p->state.reserved)
 			      : json_null();
 
-	return json_pack("{s:i, s:s, s:i, s:s, s:o, s:{s:o, s:s}, s:o, s:{s:s?, s:s?}, s:s?}",
-			 "pid", p->pid, "name", p->name, "threads", p->threads, "program",
-			 p->program, "libraries", objects_json(p), "rseq", "live", live, "why",
-			 why(p), "slots", slots, "settings", "NEAR_CONF", p->conf, "GLIBC_TUNABLES",
-			 p->tunables, "own_malloc", p->own_malloc);
+	return json_pack(
+		"{s:i, s:s, s:i, s:s, s:o, s:{s:o, s:s, s:o}, s:o, s:{s:s?, s:s?}, s:s?, s:o}",
+		"pid", p->pid, "name", p->name, "threads", p->threads, "program", p->program,
+		"libraries", objects_json(p), "rseq", "live", live, "why", why(p), "threads",
+		threads_json(p), "slots", slots, "settings", "NEAR_CONF", p->conf, "GLIBC_TUNABLES",
+		p->tunables, "own_malloc", p->own_malloc, "heap", heap_json(p));
 }
