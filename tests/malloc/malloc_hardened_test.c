@@ -184,6 +184,30 @@ static void a_wrong_length_leads_to_no_other_block(void **state)
 	}
 }
 
+/* The first block of a class in this process is also the first of its span. */
+static void free_the_next(void *size)
+{
+	char *volatile p = malloc(*(const size_t *)size);
+
+	free(p + malloc_usable_size(p));
+}
+
+static void a_block_that_never_was_is_refused(void **state)
+{
+	const size_t sizes[] = {5000, 7000, 10000, 14000};
+	char text[256];
+	int signal = 0;
+
+	for (size_t i = 0; i < LENGTH(sizes); i++) {
+		size_t size = sizes[i];
+
+		assert_int_equal(unit_capture(free_the_next, &size, text, sizeof(text), &signal),
+				 -1);
+		assert_int_equal(signal, SIGABRT);
+		assert_non_null(strstr(text, "free of a pointer into a block"));
+	}
+}
+
 /* ---- where blocks begin ---- */
 
 static bool begins(const char *p)
@@ -292,5 +316,6 @@ int main(int argc, char **argv)
 	return UNIT_TESTS(what_programs_write_is_no_link, the_key_is_new_in_each_process,
 			  a_link_belongs_to_its_block, a_child_keeps_the_key,
 			  links_cannot_be_forged, a_wrong_length_leads_to_no_other_block,
-			  pages_of_free_blocks_go_back, only_blocks_begin, attacks_of_all_kinds);
+			  a_block_that_never_was_is_refused, pages_of_free_blocks_go_back,
+			  only_blocks_begin, attacks_of_all_kinds);
 }

@@ -64,6 +64,16 @@ static uintptr_t last_page(const struct near__span *s, const char *p)
 	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__PAGE;
 }
 
+/* The page that a block begins in gets its tag when the block leaves the span for the first time.
+ * Until then it has NEAR__REST: a pointer to a block there that was never allocated is refused. */
+static void tag_begin(const struct near__span *s, const char *p)
+{
+	unsigned tag = near__sizes[s->class].tag, step = tag != s->class;
+	uint32_t page = near__page_of(p);
+
+	near__set_tag(page, (uint8_t)(tag + (page - s->first) * step));
+}
+
 /* Blocks that were never used, up to the end of a page. */
 static unsigned span_carve(struct near__span *s, char **blocks, unsigned wanted)
 {
@@ -75,6 +85,7 @@ static unsigned span_carve(struct near__span *s, char **blocks, unsigned wanted)
 
 		if (last_page(s, p) != page)
 			break;
+		tag_begin(s, p);
 		s->carved++;
 		blocks[n++] = p;
 	}
@@ -166,13 +177,9 @@ struct near__span *near__span_begin(struct near__span *s, unsigned class)
 
 void near__span_place(struct near__span *s, uint32_t first)
 {
-	unsigned tag = near__sizes[s->class].tag, step = tag != s->class;
-
 	s->first = first;
-	for (unsigned g = 0; g < near__sizes[s->class].pages; g++) {
+	for (unsigned g = 0; g < near__sizes[s->class].pages; g++)
 		near__heap.owner[first + g] = s->number;
-		near__set_tag(first + g, (uint8_t)(tag + g * step));
-	}
 }
 
 /* ---- giving ---- */

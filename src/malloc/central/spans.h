@@ -59,7 +59,8 @@ void near__spans_keep(struct near__spans *all, struct near__span *s);
 /* Without the lock: `s` is a spare descriptor or NULL. NULL: no memory. */
 struct near__span *near__span_begin(struct near__span *s, unsigned class);
 
-/* Without the lock: the pages from `first` on become the span's pages. */
+/* Without the lock: the pages from `first` on become the span's pages. Tags follow as blocks leave
+ * it. */
 void near__span_place(struct near__span *s, uint32_t first);
 
 /* Puts it into the list for its number of blocks. */
