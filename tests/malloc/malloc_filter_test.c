@@ -9,6 +9,7 @@
 
 #include "child.h"
 #include "filter.h"
+#include "malloc/base/os.h"
 
 int malloc_trim(size_t pad); /* musl does not declare it */
 
@@ -27,7 +28,7 @@ static const long always[] = {
 };
 static const long others[] = {SYS_membarrier, SYS_mremap,        SYS_process_vm_readv, SYS_rseq,
 			      SYS_mbind,      SYS_get_mempolicy, SYS_openat,           SYS_read,
-			      SYS_close,      SYS_mincore};
+			      SYS_close,      SYS_mincore,       SYS_pread64};
 
 static bool are_few(void)
 {
@@ -161,7 +162,34 @@ static void no_other_calls_are_made(void **state)
 	assert_int_equal(status, 0);
 }
 
-UNIT_MAIN(no_other_calls_are_made)
+/* mincore is not asked where a filter is in force, which may end the process. */
+static void ask_what_is_resident(void *unused)
+{
+	char *p = mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	p[MB / 2] = 1;
+	if (!filter_out(SYS_mincore, EPERM))
+		_exit(77);
+	CHECK(near__os_is_resident(p + MB / 2 + 5));
+	CHECK(!near__os_is_resident(p + MB - 1));
+	_exit(0);
+}
+
+static void what_is_resident_is_known(void **state)
+{
+	int signal = 0, status;
+
+	if (unit_emulated() || access("/proc/self/pagemap", R_OK))
+		skip();
+	status = unit_wait(unit_fork(ask_what_is_resident, NULL), &signal);
+	if (status == 77)
+		skip();
+	assert_int_equal(signal, 0);
+	assert_int_equal(status, 0);
+}
+
+UNIT_MAIN(no_other_calls_are_made, what_is_resident_is_known)
 
 #else
 
