@@ -270,7 +270,8 @@ static void values_put(void)
 
 static bool may_publish(void)
 {
-	return !early && wanted[0] && near__storage_is_own() && near__identity_is(process);
+	return !__atomic_load_n(&early, __ATOMIC_RELAXED) && near__storage_is_own() &&
+	       near__identity_is(__atomic_load_n(&process, __ATOMIC_RELAXED));
 }
 
 static uint64_t next_after(uint64_t ms)
@@ -299,14 +300,16 @@ void near__publish_begin(const char *suffix)
 	if (!near__malloc_conf.region.len)
 		return; /* and no page of this file's data is touched */
 	near__stats_name(wanted, &near__malloc_conf.region, suffix);
-	process = near__identity_begin();
+	if (!wanted[0])
+		return;
+	__atomic_store_n(&process, near__identity_begin(), __ATOMIC_RELAXED);
 	born_ms = near__os_ms();
 	__atomic_store_n(&near__each_slow_path, publish_due, __ATOMIC_RELAXED);
 }
 
 void near__publish_allow(void)
 {
-	early = false;
+	__atomic_store_n(&early, false, __ATOMIC_RELAXED);
 	if (wanted[0])
 		publish_due(near__os_ms());
 }
@@ -322,7 +325,7 @@ void near__publish_fork_child(bool counts)
 {
 	if (!wanted[0])
 		return;
-	process = near__identity_fork_child();
+	__atomic_store_n(&process, near__identity_fork_child(), __ATOMIC_RELAXED);
 	place = PLACES;
 	born_ms = near__os_ms();
 	__atomic_store_n(&due, 0, __ATOMIC_RELAXED);
@@ -347,6 +350,6 @@ __attribute__((destructor)) static void publish_end(void)
 		values_put();
 		__atomic_store_n(word_at(OWNERS, place), 0, __ATOMIC_RELEASE);
 	}
-	wanted[0] = 0;
+	__atomic_store_n(&process, 0, __ATOMIC_RELAXED);
 	near_lock_unlock(&lock);
 }

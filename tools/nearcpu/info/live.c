@@ -12,7 +12,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/auxvec.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -129,9 +128,10 @@ static bool find_distance(const struct process *p, int memory, uint64_t *out)
 	ptrdiff_t offset;
 
 	if (!symbol || !base ||
-	    !read_at(memory, base + (uint64_t)symbol - getauxval(AT_BASE), &offset, sizeof(offset)))
+	    !read_at(memory, base + (uintptr_t)symbol - getauxval(AT_BASE), &offset,
+		     sizeof(offset)))
 		return false;
-	*out = (uint64_t)__builtin_thread_pointer() + (uint64_t)offset - robust_list(0);
+	*out = (uintptr_t)near__thread_pointer() + (uint64_t)offset - robust_list(0);
 	return true;
 }
 
