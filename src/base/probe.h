@@ -23,6 +23,9 @@ enum near__probe_id {
 	/* src/locks/lockdep.c: a block of malloc, or its end, that is about to be freed; bytes.
 	 * With lock_check alone: the fast paths of free have no probe. */
 	NEAR__PROBE_FREE = NEAR__TRACED_PROBES,
+	/* src/waits/own_locks.c, if it is preloaded. */
+	NEAR__PROBE_LOCK_WAIT, /* a mutex that is held, or NULL: in the lot; the holder's id */
+	NEAR__PROBE_LOCK_END,  /* the same; the error, or 0 */
 	NEAR__PROBES
 };
 

@@ -282,7 +282,10 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__tim
 	/* If the word had an owner, it is not loaded again before the pauses. */
 	if (owner_of(seen) || !take_if_free(m, ARRIVING)) {
 		near__probe(NEAR__PROBE_WAIT, m, 0);
+		near__probe(NEAR__PROBE_LOCK_WAIT, m,
+			    owner_of(NEAR__LOAD_RELAXED(&m->word)) >> NEAR__OWNER_SHIFT);
 		r = mutex_wait(m, seen, timeout);
+		near__probe(NEAR__PROBE_LOCK_END, m, (uint64_t)r);
 		near__probe(NEAR__PROBE_LOCKED, m, (uint64_t)r);
 		if (!r)
 			near__tuning_after_wait(m);

@@ -151,8 +151,10 @@ int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t)
 	int r = t->cancel ? near__cancel_join(t->cancel, &wait, &w->word) : 0;
 
 	near__probe(NEAR__PROBE_SLEEP, w, 0);
+	near__probe(NEAR__PROBE_LOCK_WAIT, NULL, 0);
 	if (!r)
 		r = sleep_until_woken(w, t);
+	near__probe(NEAR__PROBE_LOCK_END, NULL, (uint64_t)r);
 	near__probe(NEAR__PROBE_WOKEN, w, (uint64_t)r);
 	if (t->cancel)
 		near__cancel_leave(t->cancel, &wait);

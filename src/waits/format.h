@@ -32,6 +32,7 @@ enum near__wait_kind {
 	NEAR__WAIT_WRITE,
 	NEAR__WAIT_COND,
 	NEAR__WAIT_SEM,
+	NEAR__WAIT_PARK, /* the parking lot of this library */
 	NEAR__WAIT_HELD,
 	NEAR__WAIT_KINDS,
 };

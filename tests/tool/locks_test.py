@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """nearcpu locks: a program that waits a known number of times at known places.
 
-usage: locks_test.py NEARCPU [TEST...]
+usage: locks_test.py NEARCPU LOCKS_NEAR [TEST...]
 """
 import glob
 import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -16,6 +17,7 @@ import command
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locks_program.c")
 WAIT_NS = 20 * 1000000
+NEAR = ""
 
 
 def run(*args, **more):
@@ -149,6 +151,18 @@ class Waits(LocksCase):
         self.assertEqual(seen["lost"], 0)
 
 
+class OwnLocks(LocksCase):
+    def test_own_locks(self):
+        processes, text = self.observe(NEAR)
+        seen, = processes
+        self.assertEqual(self.waits(seen, "mutex"), (1, 0))
+        self.assertEqual(self.waits(seen, "park"), (2, 1))
+        mutex, = [p for p in seen["places"] if p["kind"] == "mutex"]
+        self.assertEqual(mutex["holders"], {str(seen["pid"]): 1})
+        self.assertIn("waits", [function(f) for f in mutex["stack"]])
+        self.assertRegex(text, r"\nParking lot: ")
+
+
 class Processes(LocksCase):
     def test_fork(self):
         processes, _ = self.observe(self.program, "forks")
@@ -265,4 +279,5 @@ class Usage(LocksCase):
 
 
 if __name__ == "__main__":
+    NEAR = sys.argv.pop(2)
     command.main()

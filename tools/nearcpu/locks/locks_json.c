@@ -13,7 +13,7 @@
 #include "common/symbols.h"
 #include "common/text.h"
 
-const char *const locks_kinds[] = {"mutex", "read", "write", "cond", "sem", "held"};
+const char *const locks_kinds[] = {"mutex", "read", "write", "cond", "sem", "park", "held"};
 
 /* ---- symbols ---- */
 

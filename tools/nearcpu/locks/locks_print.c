@@ -39,7 +39,7 @@ static void print_place(FILE *to, const json_t *p)
 {
 	const json_t *locks = json_object_get(p, "locks"), *stack = json_object_get(p, "stack"),
 		     *frame;
-	const char *tid = NULL, *key;
+	const char *tid = NULL, *key, *lock;
 	json_t *count;
 	json_int_t most = 0, all = 0;
 	size_t i;
@@ -47,11 +47,11 @@ static void print_place(FILE *to, const json_t *p)
 	fprintf(to, "%9lld %10s %10s %10s %10s  ", (long long)member(p, "count"),
 		duration(member(p, "total_ns")).text, duration(member(p, "p50_ns")).text,
 		duration(member(p, "p99_ns")).text, duration(member(p, "longest_ns")).text);
-	if (json_array_size(locks) == 1)
-		fprintf(to, "%s",
-			json_string_value(json_object_get(json_array_get(locks, 0), "lock")));
-	else
+	lock = json_string_value(json_object_get(json_array_get(locks, 0), "lock"));
+	if (json_array_size(locks) > 1)
 		fprintf(to, "%zu of them", json_array_size(locks));
+	else
+		fputs(strcmp(lock, "0x0") == 0 ? "of any address" : lock, to);
 	if (member(p, "failed"))
 		fprintf(to, ", %lld without success", (long long)member(p, "failed"));
 	json_object_foreach(json_object_get(p, "holders"), key, count)
@@ -75,9 +75,13 @@ static void print_place(FILE *to, const json_t *p)
 static void print_kind(FILE *to, const json_t *process, int kind)
 {
 	static const char *const titles[] = {
-		"Mutexes",           "Rwlocks, to read",
-		"Rwlocks, to write", "Condition variables",
-		"Semaphores",        "Where they were released, with others waiting"};
+		"Mutexes",
+		"Rwlocks, to read",
+		"Rwlocks, to write",
+		"Condition variables",
+		"Semaphores",
+		"Parking lot: near_rwlock, near_cond, near_sem and others",
+		"Where they were released, with others waiting"};
 	const json_t **order = NULL, *p;
 	size_t i, n = 0;
 

@@ -4,7 +4,7 @@
 'use strict';
 
 const element = (id) => document.getElementById(id);
-const KINDS = ['mutex', 'read', 'write', 'cond', 'sem', 'held'];
+const KINDS = ['mutex', 'read', 'write', 'cond', 'sem', 'park', 'held'];
 const ROW = 18, AXIS = 24, LABEL = 190, MOST_ROWS = 300;
 /* Okabe and Ito's, which the colour-blind can tell apart, lighter. */
 const COLOURS = ['#7fb3d9', '#f2c14e', '#d7a3c0', '#b0a8e0', '#e0a07a', '#9fd8e8', '#c9bb7a'];
