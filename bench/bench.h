@@ -149,7 +149,7 @@ struct bench {
 /* Ends with NULL. */
 extern const struct bench *const bench_registry[];
 
-#define BENCH_MALLOC_PATTERNS 18 /* of the suite */
+#define BENCH_MALLOC_PATTERNS 22 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 #define BENCH_MAP_PARTS 6
 extern const struct bench bench_map[BENCH_MAP_PARTS];

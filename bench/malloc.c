@@ -85,7 +85,7 @@ BENCH(bench_malloc_freed_threads, "malloc", "freed-threads",
 
 static const struct bench_row suite_rows[] = {GLIBC, OURS, PEERS};
 static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0},
-		      two_eight[] = {2, 8, 0};
+		      two_eight[] = {2, 8, 0}, one_two[] = {1, 2, 0};
 
 #define PATTERN(word, what, ...)                                                                   \
 	BENCH_TABLE("malloc", word, what, "a call", what, suite_rows, .pattern = word,             \
@@ -112,4 +112,9 @@ const struct bench bench_malloc[BENCH_MALLOC_PATTERNS] = {
 	PATTERN("flood", "1,000 blocks of 8 to 64 bytes, freed together", .thread_list = two_eight),
 	PATTERN("flood-many", "100,000 blocks of 8 to 64 bytes, freed together",
 		.thread_list = two_eight),
+	PATTERN("flood-16", "200,000 blocks of 16 bytes, freed together", .thread_list = one_two),
+	PATTERN("flood-64", "200,000 blocks of 64 bytes, freed together", .thread_list = one_two),
+	PATTERN("stay", "realloc that finds room in the block", .threads = 1,
+		.fixed_threads = true),
+	PATTERN("usable", "malloc_usable_size", .threads = 1, .fixed_threads = true),
 };

@@ -33,10 +33,11 @@ const struct bench *const bench_registry[] = {
 	CASES(0), CASES(12), CASES(24), CASES(36), CASES(48), CASES(60), CASES(72),
 	LATER(ADDRESS)
 	SIX(bench_malloc, 0), SIX(bench_malloc, 6), SIX(bench_malloc, 12),
+	TWO(bench_malloc, 18), TWO(bench_malloc, 20),
 	NULL,
 };
 /* clang-format on */
 
-_Static_assert(BENCH_MALLOC_PATTERNS == 18, "each pattern is named above");
+_Static_assert(BENCH_MALLOC_PATTERNS == 22, "each pattern is named above");
 _Static_assert(BENCH_MAP_PARTS == 6 && BENCH_TRACE_PARTS == 7, "each part is");
 _Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

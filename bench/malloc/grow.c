@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* grow: realloc. Several buffers grow side by side: half as arrays do, by half of what they have,
- * half as strings do, by just what is appended. */
+ * half as strings do, by just what is appended.
+ * stay: realloc that finds room in the block. usable: malloc_usable_size. */
+#include <malloc.h>
+
 #include "malloc/pattern.h"
 
 #define BUFFERS 16
@@ -56,3 +59,41 @@ static void grow_work(struct worker *w)
 }
 
 PATTERN(grow, "grow", 3500000, grow_work);
+
+#define LIVE 64
+
+static void stay_work(struct worker *w)
+{
+	char *blocks[LIVE];
+
+	for (unsigned i = 0; i < LIVE; i++)
+		blocks[i] = w_malloc(w, 120);
+	meet(w);
+	for (uint64_t i = 0; i < w->rounds; i++) {
+		char **p = &blocks[i % LIVE];
+
+		*p = w_realloc(w, *p, i / LIVE % 2 ? 120 : 116);
+		**p = 's';
+	}
+	for (unsigned i = 0; i < LIVE; i++)
+		w_free(w, blocks[i]);
+}
+
+static void usable_work(struct worker *w)
+{
+	char *blocks[LIVE];
+	size_t sum = 0;
+
+	for (unsigned i = 0; i < LIVE; i++)
+		blocks[i] = w_malloc(w, 8 + 16 * i);
+	meet(w);
+	for (uint64_t i = 0; i < w->rounds; i++)
+		sum += malloc_usable_size(blocks[i % LIVE]);
+	if (sum < 8 * w->rounds)
+		die("malloc_usable_size is too small");
+	for (unsigned i = 0; i < LIVE; i++)
+		w_free(w, blocks[i]);
+}
+
+PATTERN(stay, "stay", 20000000, stay_work);
+PATTERN(usable, "usable", 40000000, usable_work);

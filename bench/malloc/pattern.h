@@ -63,7 +63,8 @@ struct pattern {
 #define PATTERNS(X) \
 	X(loop) X(exchange) X(larson) X(small) X(far) X(mixed) X(grow) X(zeroed) X(large) \
 	X(fragment) X(burst) X(churn) X(idle) X(compiler) X(interpreter) X(cache) X(flood) \
-	X(flood_many) X(startup) X(freed) X(waiting) X(ended)
+	X(flood_many) X(flood_16) X(flood_64) X(stay) X(usable) \
+	X(startup) X(freed) X(waiting) X(ended)
 /* clang-format on */
 #define DECLARED(name) extern const struct pattern pattern_##name;
 PATTERNS(DECLARED)

@@ -2,7 +2,7 @@
 /* small: many small blocks that live for a few dozen others; far: thousands live
  * together, more than any cache in front of a heap holds, and are then freed in another order;
  * flood: tiny blocks, of which each thread allocates many and then frees all, the first one first:
- * a thousand, or a hundred thousand. */
+ * a thousand, or a hundred thousand, or two hundred thousand of one size. */
 #include "malloc/pattern.h"
 
 #define NEAR_BLOCKS 64
@@ -54,12 +54,12 @@ struct tiny {
 	struct tiny *next;
 };
 
-static void fill_and_empty(struct worker *w, uint64_t n, bool first)
+static void fill_and_empty(struct worker *w, uint64_t n, uint32_t least, uint32_t most, bool first)
 {
 	struct tiny *list = NULL, **end = &list;
 
 	for (uint64_t i = 0; i < n; i++) {
-		size_t size = random_between(w, sizeof(struct tiny), 64);
+		size_t size = least < most ? random_between(w, least, most) : most;
 		struct tiny *t = w_malloc(w, size);
 
 		touch((char *)t, 0, size);
@@ -77,20 +77,25 @@ static void fill_and_empty(struct worker *w, uint64_t n, bool first)
 	}
 }
 
-static void flood_of(struct worker *w, uint64_t live)
+static void flood_of(struct worker *w, uint64_t live, uint32_t least, uint32_t most)
 {
 	for (bool first = true; w->rounds; first = false) {
 		uint64_t n = w->rounds < live ? w->rounds : live;
 
-		fill_and_empty(w, n, first);
+		fill_and_empty(w, n, least, most, first);
 		w->rounds -= n;
 	}
 }
 
-static void flood(struct worker *w) { flood_of(w, 1000); }
-static void flood_many(struct worker *w) { flood_of(w, 100000); }
+#define TINY sizeof(struct tiny)
+static void flood(struct worker *w) { flood_of(w, 1000, TINY, 64); }
+static void flood_many(struct worker *w) { flood_of(w, 100000, TINY, 64); }
+static void flood_16(struct worker *w) { flood_of(w, 200000, 16, 16); }
+static void flood_64(struct worker *w) { flood_of(w, 200000, 64, 64); }
 
 PATTERN(small, "small", 24000000, small);
 PATTERN(far, "far", 7000000, far);
 PATTERN(flood, "flood", 12000000, flood);
 PATTERN(flood_many, "flood-many", 6400000, flood_many);
+PATTERN(flood_16, "flood-16", 6400000, flood_16);
+PATTERN(flood_64, "flood-64", 6400000, flood_64);

@@ -20,7 +20,7 @@ import terminal
 PATTERNS = ""
 SUITE = ["loop", "exchange", "larson", "small", "far", "mixed", "grow", "zeroed", "large",
          "fragment", "burst", "churn", "idle", "compiler", "interpreter", "cache", "flood",
-         "flood-many"]
+         "flood-many", "flood-16", "flood-64", "stay", "usable"]
 AT_REST = ["startup", "freed", "freed-threads", "waiting", "ended"]
 OTHERS = {"jemalloc", "tcmalloc", "mimalloc"}
 ALLOCATORS = ["glibc", "near", "near-off", "jemalloc", "tcmalloc", "mimalloc"]
@@ -78,8 +78,9 @@ class Patterns(Case):
             if table["part"] in SUITE:
                 with self.subTest(table=seen[-1]):
                     self.assert_same_work(table)
-        alone = {"idle": [1000], "compiler": [1], "interpreter": [1], "startup": [1], "freed": [1],
-                 "freed-threads": [2], "waiting": [1000], "ended": [1000]}
+        alone = {"idle": [1000], "compiler": [1], "interpreter": [1], "stay": [1], "usable": [1],
+                 "startup": [1], "freed": [1], "freed-threads": [2], "waiting": [1000],
+                 "ended": [1000]}
         self.assertEqual(seen, [(p, n) for p in ["tutorial", *AT_REST, *SUITE]
                                 for n in alone.get(p, [1, 3])])
 
