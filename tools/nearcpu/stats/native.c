@@ -108,12 +108,11 @@ static void put_label(FILE *f, const char *name, const char *value)
 	proto_put_message(f, METRIC_LABEL, &m);
 }
 
-static void put_labels(FILE *f, const struct near_region_object *o)
+static void put_labels(FILE *f, const char *labels)
 {
-	const char *rest = o->labels;
 	struct label label;
 
-	while ((rest = next_label(rest, &label)))
+	while ((labels = next_label(labels, &label)))
 		put_label(f, label.name, label.value);
 }
 
@@ -125,11 +124,7 @@ static void put_number(FILE *f, struct content *c, const struct near_region_obje
 
 	if (!read_number(c, o, i, &n))
 		return;
-	put_labels(memory_open(&m), o);
-	if (*n.index)
-		put_label(m.file, "index", n.index);
-	if (*n.pid)
-		put_label(m.file, "pid", n.pid);
+	put_labels(memory_open(&m), n.labels);
 	proto_put_double(memory_open(&value), COUNTER_VALUE, (double)n.value);
 	proto_put_message(m.file, is_gauge(o) ? METRIC_GAUGE : METRIC_COUNTER, &value);
 	proto_put_message(f, FAMILY_METRIC, &m);
@@ -145,7 +140,7 @@ static void put_histogram_metric(FILE *f, struct content *c, const struct near_r
 	if (!read_histogram(c, o, &s))
 		return;
 	make_exponential(&s, MOST_SCALE, c->buckets, &e);
-	put_labels(memory_open(&m), o);
+	put_labels(memory_open(&m), o->labels);
 	put_histogram(m.file, &s, &e);
 	proto_put_message(f, FAMILY_METRIC, &m);
 	add_loss(loss, &s, e.error);

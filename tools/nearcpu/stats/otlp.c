@@ -22,18 +22,13 @@ static json_t *attribute(const char *name, const char *value)
 	return json_pack("{s:s, s:{s:s}}", "key", name, "value", "stringValue", value);
 }
 
-static json_t *attributes_of(const struct near_region_object *o, const struct number *n)
+static json_t *attributes_of(const char *labels)
 {
 	json_t *all = json_array();
-	const char *rest = o->labels;
 	struct label label;
 
-	while ((rest = next_label(rest, &label)))
+	while ((labels = next_label(labels, &label)))
 		json_array_append_new(all, attribute(label.name, label.value));
-	if (n && *n->index)
-		json_array_append_new(all, attribute("index", n->index));
-	if (n && *n->pid)
-		json_array_append_new(all, attribute("pid", n->pid));
 	return all;
 }
 
@@ -51,7 +46,7 @@ static void add_numbers(struct content *c, const struct near_region_object *o, j
 
 	for (size_t i = 0; i < numbers_of(o); i++)
 		if (read_number(c, o, i, &n)) {
-			json_t *p = point(c, attributes_of(o, &n));
+			json_t *p = point(c, attributes_of(n.labels));
 
 			json_object_set_new(p, "asInt", json_sprintf("%" PRId64, n.value));
 			json_array_append_new(points, p);
@@ -77,7 +72,7 @@ static void add_histogram(struct content *c, const struct near_region_object *o,
 	if (!read_histogram(c, o, &s))
 		return;
 	make_exponential(&s, MOST_SCALE, c->buckets, &e);
-	p = point(c, attributes_of(o, NULL));
+	p = point(c, attributes_of(o->labels));
 	rest = json_pack("{s:o, s:f, s:i, s:o, s:f, s:o}", "count", integer(s.count), "sum", s.sum,
 			 "scale", e.scale, "zeroCount", integer(e.zeros), "zeroThreshold", 0.,
 			 "positive", counts_of(&e));

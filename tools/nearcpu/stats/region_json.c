@@ -50,8 +50,7 @@ static json_t *numbers_json(struct content *c, const struct near_region_object *
 		value = json_integer(n.value);
 		if (o->kind == NEAR_REGION_VALUES)
 			value = json_pack("{s:I, s:o, s:o}", "index", (json_int_t)i, "pid",
-					  *n.pid ? json_integer(strtoll(n.pid, NULL, 10))
-						 : json_null(),
+					  n.pid ? json_integer((json_int_t)n.pid) : json_null(),
 					  "value", value);
 		json_array_append_new(values, value);
 	}

@@ -22,11 +22,11 @@ struct content {
 	unsigned damaged; /* not 0: histograms are not what the directory has about them */
 };
 
-/* One of an object's counters or values, and the labels that it has besides the object's; "": no
- * such label. */
+/* One of an object's counters or values, with all its labels; pid 0: of no process. */
 struct number {
 	int64_t value;
-	char index[24], pid[24];
+	uint64_t pid;
+	char labels[NEAR_REGION_LABELS + 64];
 };
 
 /* How many an object has; whether they may fall, as they say; and one of them. False: it belongs
@@ -44,8 +44,8 @@ bool read_histogram(struct content *c, const struct near_region_object *o,
 void each_name(struct content *c,
 	       void (*take)(struct content *c, const struct near_region_object *o, unsigned count));
 
-/* name{labels}; with those of a number, unless it is NULL. */
-void print_name(const struct near_region_object *o, const struct number *n);
+/* name{labels} */
+void print_name(const char *name, const char *labels);
 
 void print_text(struct content *c);
 void print_prometheus(struct content *c, bool as_openmetrics);

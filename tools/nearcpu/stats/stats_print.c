@@ -34,7 +34,7 @@ static void print_histogram_text(struct content *c, const struct near_region_obj
 		near_histogram_snapshot_free(&s);
 	}
 	printf("%20s  ", "histogram");
-	print_name(o, NULL);
+	print_name(o->name, o->labels);
 	printf("\n%22s%s\n", "", line);
 }
 
@@ -46,7 +46,7 @@ static void print_number(struct content *c, const struct near_region_object *o, 
 	if (!read_number(c, o, i, &n) || (!n.value && o->kind == NEAR_REGION_VALUES))
 		return;
 	printf("%20" PRId64 "  ", n.value);
-	print_name(o, &n);
+	print_name(o->name, n.labels);
 	putchar('\n');
 }
 
@@ -58,7 +58,7 @@ static void print_object(struct content *c, const struct near_region_object *o)
 		print_histogram_text(c, o);
 	} else if (numbers == 0) {
 		printf("%14" PRIu64 " bytes  ", o->size);
-		print_name(o, NULL);
+		print_name(o->name, o->labels);
 		printf("%s\n", o->flags & NEAR_REGION_COMMON ? ", once" : "");
 	}
 	for (size_t i = 0; i < numbers && !ferror(stdout); i++)

@@ -2,6 +2,7 @@
 /* The values of a region's objects. */
 #include "stats/stats.h"
 
+#include "common/text.h"
 #include "region/region.h"
 
 #include <inttypes.h>
@@ -34,20 +35,20 @@ bool is_gauge(const struct near_region_object *o)
 bool read_number(struct content *c, const struct near_region_object *o, size_t i,
 		 struct number *out)
 {
-	struct near__value v;
+	struct near__value v = {0};
+	struct text labels = {out->labels, sizeof(out->labels)};
 
-	*out = (struct number){.value = counters_of(o) ? counter_value(c, o, i) : 0};
-	if (numbers_of(o) > 1)
-		snprintf(out->index, sizeof(out->index), "%zu", i);
+	c->self = c->self ? c->self : near__owner_self();
 	if (counters_of(o))
-		return true;
-	if (!c->self)
-		c->self = near__owner_self();
-	if (!near__region_value(&c->region, o, i, c->self, &v))
+		v.value = counter_value(c, o, i);
+	else if (!near__region_value(&c->region, o, i, c->self, &v))
 		return false;
-	out->value = v.value;
+	*out = (struct number){.value = v.value, .pid = v.pid};
+	say(&labels, "%s", o->labels);
+	if (numbers_of(o) > 1)
+		say(&labels, "%sindex=\"%zu\"", *o->labels ? "," : "", i);
 	if (v.pid)
-		snprintf(out->pid, sizeof(out->pid), "%" PRIu64, v.pid);
+		say(&labels, ",pid=\"%" PRIu64 "\"", v.pid);
 	return true;
 }
 
@@ -82,23 +83,7 @@ void each_name(struct content *c,
 	}
 }
 
-static void print_label(const char **before, const char *name, const char *value)
+void print_name(const char *name, const char *labels)
 {
-	if (!*value)
-		return;
-	printf("%s%s=\"%s\"", *before, name, value);
-	*before = ",";
-}
-
-void print_name(const struct near_region_object *o, const struct number *n)
-{
-	const char *before = *o->labels ? "," : "{";
-
-	printf("%s%s%s", o->name, *o->labels ? "{" : "", o->labels);
-	if (n) {
-		print_label(&before, "index", n->index);
-		print_label(&before, "pid", n->pid);
-	}
-	if (*before == ',')
-		putchar('}');
+	printf(*labels ? "%s{%s}" : "%s", name, labels);
 }
