@@ -120,7 +120,7 @@ static bool file_allocate(struct near__waits *f)
 	if (was)
 		return was == 1;
 	if (madvise(f, sizeof(*f), MADV_POPULATE_WRITE))
-		err = errno;
+		err = errno == EFAULT ? ENOSPC : errno; /* what would be a SIGBUS is EFAULT */
 	if (err == EINVAL) {
 		fd = (int)syscall(SYS_openat, AT_FDCWD, own_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 		err = fd >= 0 && !syscall(SYS_fallocate, fd, 0, 0, sizeof(*f)) ? 0 : errno;
@@ -201,8 +201,8 @@ __attribute__((destructor)) static void file_end(void)
 	if (!f || atomic_load(&forked))
 		return;
 	atomic_store(&f->head.end, clock_ns(CLOCK_MONOTONIC));
-	if (atomic_load(&f->head.allocated) == 1)
-		maps_read(f);
-	else
+	if (!atomic_load(&f->head.allocated))
 		unlink(own_path);
+	else if (atomic_load(&f->head.allocated) == 1)
+		maps_read(f);
 }

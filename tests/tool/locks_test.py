@@ -4,7 +4,6 @@
 
 usage: locks_test.py NEARCPU LOCKS_NEAR [TEST...]
 """
-import glob
 import json
 import os
 import re
@@ -180,14 +179,26 @@ class Processes(LocksCase):
         self.assertFalse(processes[0]["exited"])
         self.assertIn("killed by signal 9", text)
 
+    def test_no_room(self):
+        script = f"mount -t tmpfs -o size=64k none {self.dir} && exec \"$@\""
+        result = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", script, "sh", command.TOOL, "locks", "--keep",
+             self.path("folder"), "--", self.program, "mutex"],
+            capture_output=True, text=True, check=False)
+        if "nearcpu locks" not in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no room for the file: No space left on device", result.stderr)
+
     def test_exit_status(self):
         self.assertEqual(run("--", "sh", "-c", "exit 7").returncode, 7)
         self.assertEqual(run("--", "/no/such/program").returncode, 127)
 
     def test_nothing_is_left(self):
-        before = set(glob.glob("/dev/shm/nearcpu-locks-*"))
-        self.scenario("mutex")
-        self.assertLessEqual(set(glob.glob("/dev/shm/nearcpu-locks-*")), before)
+        result = run("--", "sh", "-c", f"{self.program} mutex; echo $NEAR_LOCKS")
+        folder = result.stdout.strip()
+        self.assertRegex(folder, r"/nearcpu-locks-\w+$")
+        self.assertFalse(os.path.exists(folder))
 
 
 class Running(LocksCase):

@@ -106,7 +106,7 @@ static void print_kind(FILE *to, const json_t *process, int kind)
 static void print_notices(FILE *to, const json_t *p)
 {
 	if (member(p, "error"))
-		fprintf(to, "nothing is recorded: no memory for it: %s\n",
+		fprintf(to, "nothing is recorded: no room for the file: %s\n",
 			strerror((int)member(p, "error")));
 	if (member(p, "without_lock"))
 		fprintf(to, "%lld waits are recorded by their call stack alone: too many locks\n",

@@ -239,8 +239,10 @@ static int run_program(char **argv)
 	launch_print_end("locks", argv[0], end.status);
 	if (!json_array_size(processes))
 		failure("locks",
-			"no process has waited, or none has loaded the library: static programs "
-			"do not, nor those with more rights than the user");
+			"no process has waited, or none could record it: static programs do not "
+			"load the library, nor those with more rights than the user; and each "
+			"needs a file of 5.3 MiB in '%s'",
+			folder);
 	launch_end_as(end.status, finish_stdout("locks", write_all(stderr, processes)));
 }
 
