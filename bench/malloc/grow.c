@@ -2,8 +2,6 @@
 /* grow: realloc. Several buffers grow side by side: half as arrays do, by half of what they have,
  * half as strings do, by just what is appended.
  * stay: realloc that finds room in the block. usable: malloc_usable_size. */
-#include <malloc.h>
-
 #include "malloc/pattern.h"
 
 #define BUFFERS 16
@@ -88,7 +86,7 @@ static void usable_work(struct worker *w)
 		blocks[i] = w_malloc(w, 8 + 16 * i);
 	meet(w);
 	for (uint64_t i = 0; i < w->rounds; i++)
-		sum += malloc_usable_size(blocks[i % LIVE]);
+		sum += w_usable(w, blocks[i % LIVE]);
 	if (sum < 8 * w->rounds)
 		die("malloc_usable_size is too small");
 	for (unsigned i = 0; i < LIVE; i++)

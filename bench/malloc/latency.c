@@ -106,6 +106,15 @@ void timed_free(struct worker *w, void *p)
 	record(w, start);
 }
 
+size_t timed_usable(struct worker *w, void *p)
+{
+	uint64_t start = now_ns();
+	size_t n = malloc_usable_size(p);
+
+	record(w, start);
+	return n;
+}
+
 double latency_quantile(const struct worker *workers, unsigned count, double q)
 {
 	uint64_t all = 0, seen = 0;

@@ -10,6 +10,7 @@
 #ifndef BENCH_MALLOC_PATTERN_H
 #define BENCH_MALLOC_PATTERN_H
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,6 +103,7 @@ void *timed_malloc(struct worker *w, size_t n);
 void *timed_calloc(struct worker *w, size_t n);
 void *timed_realloc(struct worker *w, void *p, size_t n);
 void timed_free(struct worker *w, void *p);
+size_t timed_usable(struct worker *w, void *p);
 
 static inline uint64_t worker_calls(const struct worker *w)
 {
@@ -172,6 +174,12 @@ static inline void w_free(struct worker *w, void *p)
 		timed_free(w, p);
 	else
 		free(p);
+}
+
+static inline size_t w_usable(struct worker *w, void *p)
+{
+	return __builtin_expect(--w->countdown == 0, 0) ? timed_usable(w, p)
+							: malloc_usable_size(p);
 }
 
 /* From `from` to `n`, as a program writes it. */
