@@ -3,6 +3,7 @@
 #ifndef NEARCPU_TOPOLOGY_H
 #define NEARCPU_TOPOLOGY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The highest number in a kernel list such as "0-3,8\n", or -1 if it is not one. */
@@ -18,8 +19,15 @@ unsigned near__topology_nodes(void);
  * no such CPU, or it is offline. Not for fast paths: a system call for each node up to that one. */
 int near__topology_node_of(unsigned cpu, unsigned nodes);
 
+/* Whether the begin of a file, 2 KiB, has this text. */
+bool near__file_has(const char *path, const char *wanted);
+
+/* Whether a filter of system calls was in force at the first call of this function, or may have
+ * been: that a call exists does not mean then that the process survives it. */
+bool near__calls_are_filtered(void);
+
 /* Requests that the pages from `start` on, which were not accessed yet, come from `node`, if it has
- * free ones. */
+ * free ones. Nothing where calls are filtered. */
 void near__topology_prefer(void *start, size_t size, unsigned node);
 
 #endif

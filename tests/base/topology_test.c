@@ -5,6 +5,8 @@
 #include <nearcpu/rseq.h>
 
 #include "base/topology.h"
+#include "child.h"
+#include "filter.h"
 
 static const struct {
 	const char *text;
@@ -125,7 +127,7 @@ static void memory_of_a_node_is_preferred(void **state)
 	unsigned long nodes = 0;
 	char *pages = unit_map(2 * size, MAP_PRIVATE);
 
-	if (policy_of(pages, &nodes) != POLICY_DEFAULT)
+	if (policy_of(pages, &nodes) != POLICY_DEFAULT || near__calls_are_filtered())
 		skip();
 	KEEPS_ERRNO(near__topology_prefer(pages, size, 0));
 	KEEPS_ERRNO(near__topology_prefer(pages, size, 1023));
@@ -135,6 +137,28 @@ static void memory_of_a_node_is_preferred(void **state)
 	assert_int_equal(policy_of(pages + size, &nodes), POLICY_DEFAULT);
 	memset(pages, 1, 2 * size);
 	munmap(pages, 2 * size);
+}
+
+static void prefer_filtered(void *unused)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned long nodes = 0;
+	char *page = unit_map(size, MAP_PRIVATE);
+
+	if (policy_of(page, &nodes) != POLICY_DEFAULT || !filter_out(SYS_mincore, EPERM))
+		_exit(77);
+	CHECK(near__calls_are_filtered());
+	near__topology_prefer(page, size, 0);
+	CHECK(policy_of(page, &nodes) == POLICY_DEFAULT);
+	_exit(0);
+}
+
+/* A filter of any kind: mbind might end the process. */
+static void no_node_is_preferred_where_calls_are_filtered(void **state)
+{
+	if (unit_emulated() || near__topology_nodes() > 1) /* it was asked before */
+		skip();
+	unit_in_child(prefer_filtered, NULL);
 }
 
 /* The kernel reports the same node for the CPU that the thread is on; none for a CPU that cannot
@@ -163,4 +187,5 @@ static void the_node_of_a_cpu(void **state)
 }
 
 UNIT_MAIN(the_highest_number_of_a_list, random_lists_stay_in_range, this_machine_is_covered,
-	  memory_of_a_node_is_preferred, the_node_of_a_cpu)
+	  no_node_is_preferred_where_calls_are_filtered, memory_of_a_node_is_preferred,
+	  the_node_of_a_cpu)

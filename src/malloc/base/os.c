@@ -268,43 +268,11 @@ void near__os_release(void *p, size_t size)
 	errno = saved;
 }
 
-static int open_to_read(const char *path)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-}
-
-static bool file_has(const char *path, const char *wanted)
-{
-	char text[2048];
-	int saved = errno, fd = open_to_read(path);
-	long n = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof(text) - 1);
-
-	if (fd >= 0)
-		syscall(SYS_close, fd);
-	errno = saved;
-	text[n > 0 ? n : 0] = '\0';
-	return strstr(text, wanted);
-}
-
-/* Whether a filter of system calls is in force: systemd's @system-service ends the process at
- * mincore. The word orders nothing: threads find the same. */
-static bool is_filtered(void)
-{
-	static int known; /* 1: no, 2: yes */
-	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (answer)
-		return answer == 2;
-	answer = file_has("/proc/self/status", "\nSeccomp:\t0\n") ? 1 : 2;
-	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-	return answer == 2;
-}
-
 /* Bit 63 of the page's word. */
 static bool is_in_pagemap(uintptr_t page)
 {
 	uint64_t entry = 0;
-	int fd = open_to_read("/proc/self/pagemap");
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;
@@ -314,14 +282,15 @@ static bool is_in_pagemap(uintptr_t page)
 	return entry >> 63;
 }
 
-/* By mincore, which is several times as fast, where it may be called. */
+/* By mincore, which is several times as fast, where systemd's @system-service, which lacks it,
+ * cannot be in force. */
 bool near__os_is_resident(const void *p)
 {
 	unsigned char there = 0;
 	int saved = errno;
 	uintptr_t page = (uintptr_t)p & ~(near__page_size() - 1);
 
-	if (is_filtered())
+	if (near__calls_are_filtered())
 		there = is_in_pagemap(page);
 	else if (syscall(SYS_mincore, page, near__page_size(), &there))
 		there = 0;
@@ -346,7 +315,7 @@ bool near__os_huge_pages_come(void)
 
 	if (answer || near__process.conf.few_calls)
 		return answer == 2;
-	answer = file_has(path, "[always]") ? 2 : 1;
+	answer = near__file_has(path, "[always]") ? 2 : 1;
 	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
 	return answer == 2;
 }
