@@ -67,7 +67,7 @@ struct near__waits_site {
 };
 
 struct near__waits_thread {
-	_Atomic uint32_t tid; /* 0: free */
+	_Atomic uint32_t tid; /* 0: free; or the last one, which all other threads share */
 	char name[16];        /* at its first wait */
 	uint32_t room;
 	_Atomic uint64_t count[NEAR__WAIT_KINDS], total[NEAR__WAIT_KINDS];
@@ -77,7 +77,7 @@ struct near__waits_thread {
 struct near__waits_event {
 	_Atomic uint64_t number; /* from 1 on */
 	uint64_t begin, ns;
-	uint32_t site, thread; /* indexes; of a thread, UINT32_MAX: beyond the table */
+	uint32_t site, thread; /* indexes */
 	uint32_t holder;       /* its tid when the wait began, or 0: unknown, or none */
 	uint32_t is_since;     /* held_ns is since the holder has it; else it is the least */
 	uint64_t held_ns;      /* how long the holder had it then */

@@ -242,26 +242,29 @@ static void site_add(struct near__waits_site *s, uint64_t ns, uint64_t end, bool
 
 /* ---- threads and events ---- */
 
-/* UINT32_MAX: there is no room. */
+/* The last entry is for all threads that find no room. */
 static uint32_t thread_index(struct near__waits *f)
 {
+	enum { OTHERS = NEAR__WAITS_THREADS - 1 };
 	struct near__waits_self *self = &near__waits_self;
-	uint32_t was, at;
+	uint32_t was = 1, at = OTHERS;
 
 	if (self->thread)
 		return self->thread - 1;
-	for (uint32_t i = 0; i < NEAR__WAITS_THREADS; i++) {
-		at = (self->tid + i) % NEAR__WAITS_THREADS;
+	for (uint32_t i = 0; i < 64 && was; i++) {
+		at = (self->tid + i) % OTHERS;
 		was = 0;
-		if (!atomic_compare_exchange_strong_explicit(&f->threads[at].tid, &was, self->tid,
-							     relaxed, relaxed))
-			continue;
-		prctl(PR_GET_NAME, f->threads[at].name);
-		atomic_store_explicit(&f->threads[at].is_complete, 1, memory_order_release);
-		self->thread = at + 1;
-		return at;
+		atomic_compare_exchange_strong_explicit(&f->threads[at].tid, &was, self->tid,
+							relaxed, relaxed);
 	}
-	return UINT32_MAX;
+	at = was ? OTHERS : at;
+	if (was)
+		strcpy(f->threads[at].name, "others");
+	else
+		prctl(PR_GET_NAME, f->threads[at].name);
+	atomic_store_explicit(&f->threads[at].is_complete, 1, memory_order_release);
+	self->thread = at + 1;
+	return at;
 }
 
 static void event_add(const struct near__wait *w, uint32_t thread, uint64_t ns)
@@ -291,8 +294,6 @@ static void wait_record(struct near__wait *w, uint64_t end, bool has)
 		return;
 	site_add(w->site, ns, end, has);
 	event_add(w, thread, ns);
-	if (thread == UINT32_MAX)
-		return;
 	count_add(&w->file->threads[thread].count[w->kind], 1);
 	count_add(&w->file->threads[thread].total[w->kind], ns);
 }

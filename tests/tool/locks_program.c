@@ -392,6 +392,22 @@ static void many(void)
 	}
 }
 
+/* More threads than have sums of their own, one after the other. */
+static void *one_failure(void *unused)
+{
+	struct timespec past = {1, 0};
+
+	CHECK(pthread_mutex_timedlock(&mutex, &past) == ETIMEDOUT);
+	return unused;
+}
+
+static void threads(void)
+{
+	CHECK(!pthread_mutex_lock(&mutex));
+	for (int i = 0; i < 3000; i++)
+		CHECK(!pthread_join(waits(one_failure), NULL));
+}
+
 static void mutex_three(void)
 {
 	mutex_holder(3);
@@ -406,7 +422,7 @@ int main(int argc, char **argv)
 		   {"timed", mutex_timed}, {"rwlocks", rwlocks},   {"conds", conds},
 		   {"sems", sems},         {"cancels", cancels},   {"handlers", handlers},
 		   {"forks", forks},       {"killed", killed},     {"lines", lines},
-		   {"free", free_locks},   {"many", many}};
+		   {"free", free_locks},   {"many", many},         {"threads", threads}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(*all); i++)
 		if (strcmp(argv[1], all[i].name) == 0) {

@@ -148,6 +148,13 @@ class Waits(LocksCase):
         self.assertEqual(self.waits(seen, "mutex", "many"), (6000, 6000))
         self.assertGreater(seen["without_lock"], 0)
         self.assertEqual(seen["lost"], 0)
+        seen = self.scenario("threads")
+        self.assertEqual(self.waits(seen, "mutex"), (3000, 3000))
+        self.assertEqual(sum(t["mutex"]["count"] for t in seen["threads"]), 3000)
+        self.assertGreater(len(seen["threads"]), 1000)
+        others, = [t for t in seen["threads"] if not t["tid"]]
+        self.assertGreaterEqual(others["mutex"]["count"], 3000 - 2047)
+        self.assertEqual(seen["events_ever"], 3000)
 
 
 class OwnLocks(LocksCase):
