@@ -117,12 +117,20 @@ static bool background_give_back(void)
 
 void (*near__each_slow_path)(uint64_t now);
 
-void near__step(uint64_t now)
+static void step_run(uint64_t now)
 {
 	void (*step)(uint64_t now) = __atomic_load_n(&near__each_slow_path, __ATOMIC_RELAXED);
 
 	if (NEAR__UNLIKELY(step != NULL))
 		step(now);
+}
+
+/* STOPS: the thread has ended, or is about to, although the state is RUNS. */
+void near__step(uint64_t now)
+{
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) != RUNS ||
+	    __atomic_load_n(&word, __ATOMIC_RELAXED) == STOPS)
+		step_run(now);
 }
 
 /* Sleeps for `ms`, or as long as the word is `now`. Relaxed: it orders nothing. Returns false if
@@ -156,7 +164,7 @@ static void *background_run(void *unused)
 		else
 			goes_on = sleep_for(LONG_MS, SLEEPS);
 		quiet = !goes_on || background_give_back() ? quiet + 1 : 0;
-		near__step(near__os_ms());
+		step_run(near__os_ms());
 	}
 	return unused;
 }

@@ -29,8 +29,9 @@ void near__background_end(void);
 /* Called once per slow path: there may be something to give back. */
 void near__background_wake(void);
 
-/* What a higher level does in each slow path, and in each period of the thread; NULL: nothing. Set
- * once, relaxed: it only makes use of what was there before. near__step calls it. */
+/* What a higher level does in each period of the thread, or, where that does not run, in each slow
+ * path, which calls near__step; NULL: nothing. Set once, relaxed: it only makes use of what was
+ * there before. */
 extern void (*near__each_slow_path)(uint64_t now_ms) __attribute__((visibility("hidden")));
 void near__step(uint64_t now_ms);
 

@@ -8,12 +8,12 @@
  * nobody adds objects, so that processes need no lock on it, nor keep its file open: the mapping
  * remains, whatever the program does to its descriptors, its root directory or its rights.
  *
- * Who writes what. The owner of a place alone writes its values: a thread that takes a slow path,
- * or the background thread, once in PERIOD_MS, and more often while the process is young, so that
- * one which begins and then waits has what it began with. It holds `lock`, which is only tried: so
- * nobody waits, and an allocation in here (by the C library, for a message) does not return to it.
- * Each value is one store. A reader may see some of the next publication and some of
- * the last.
+ * Who writes what. The owner of a place alone writes its values: the background thread, or, where
+ * that does not run, a thread that takes a slow path. It does so once in PERIOD_MS, and more often
+ * while the process is young, so that one which begins and then waits has what it began with. It
+ * holds `lock`, which is only tried: so nobody waits, and an allocation in here (by the C library,
+ * for a message) does not return to it. Each value is one store. A reader may see some of the next
+ * publication and some of the last.
  *
  * Places. A process takes its own again (after execve), a free one, or that of a process that has
  * ended, by one compare-and-swap of the owner's word. The values of the former owner stay until the
