@@ -77,6 +77,7 @@ struct call {
 	const void *caller;
 	uint32_t holder;
 	intptr_t more[3];
+	bool is_valid; /* of what waits for a semaphore: IS_TIME, IS_CLOCK */
 };
 
 /* dlsym takes a lock, and must not be called where a program waits: it is called once, by the
@@ -148,11 +149,15 @@ static bool rwlock_is_wanted(const pthread_rwlock_t *l)
 	return ((OF(l, __wrphase_futex) | OF(l, __writers_futex)) & 2) | (OF(l, __readers) & 1);
 }
 
-#define LOCKS(kind, name, try, owner, params, ...)                                                 \
+/* What the C library refuses also where the lock is free: the function that waits decides. */
+#define IS_TIME ((unsigned long)until->tv_nsec < 1000000000)
+#define IS_CLOCK (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC)
+
+#define LOCKS(kind, name, try, owner, is_valid, params, ...)                                       \
 	REAL(name)                                                                                 \
 	PUBLIC int name params                                                                     \
 	{                                                                                          \
-		int err = quick_##try(l);                                                          \
+		int err = is_valid ? quick_##try(l) : EBUSY;                                       \
                                                                                                    \
 		return err != EBUSY ? err                                                          \
 				    : call_wait(&(struct call){kind,                               \
@@ -160,29 +165,31 @@ static bool rwlock_is_wanted(const pthread_rwlock_t *l)
 							       l,                                  \
 							       CALLER,                             \
 							       OF(l, owner),                       \
-							       {__VA_ARGS__}});                    \
+							       {__VA_ARGS__},                      \
+							       true});                             \
 	}
 #define WORD(pointer) (intptr_t)(pointer)
 #define UNTIL const struct timespec *until
 #define CLOCK clockid_t clock
-#define MUTEXES(suffix, params, ...)                                                               \
-	LOCKS(NEAR__WAIT_MUTEX, pthread_mutex_##suffix, mutex_trylock, __owner, params, __VA_ARGS__)
-#define READS(suffix, params, ...)                                                                 \
-	LOCKS(NEAR__WAIT_READ, pthread_rwlock_##suffix, rwlock_tryrdlock, __cur_writer, params,    \
+#define MUTEXES(suffix, is_valid, params, ...)                                                     \
+	LOCKS(NEAR__WAIT_MUTEX, pthread_mutex_##suffix, mutex_trylock, __owner, is_valid, params,  \
 	      __VA_ARGS__)
-#define WRITES(suffix, params, ...)                                                                \
-	LOCKS(NEAR__WAIT_WRITE, pthread_rwlock_##suffix, rwlock_trywrlock, __cur_writer, params,   \
-	      __VA_ARGS__)
+#define READS(suffix, is_valid, params, ...)                                                       \
+	LOCKS(NEAR__WAIT_READ, pthread_rwlock_##suffix, rwlock_tryrdlock, __cur_writer, is_valid,  \
+	      params, __VA_ARGS__)
+#define WRITES(suffix, is_valid, params, ...)                                                      \
+	LOCKS(NEAR__WAIT_WRITE, pthread_rwlock_##suffix, rwlock_trywrlock, __cur_writer, is_valid, \
+	      params, __VA_ARGS__)
 
-MUTEXES(lock, (pthread_mutex_t * l), 0)
-MUTEXES(timedlock, (pthread_mutex_t * l, UNTIL), WORD(until))
-MUTEXES(clocklock, (pthread_mutex_t * l, CLOCK, UNTIL), clock, WORD(until))
-READS(rdlock, (pthread_rwlock_t * l), 0)
-READS(timedrdlock, (pthread_rwlock_t * l, UNTIL), WORD(until))
-READS(clockrdlock, (pthread_rwlock_t * l, CLOCK, UNTIL), clock, WORD(until))
-WRITES(wrlock, (pthread_rwlock_t * l), 0)
-WRITES(timedwrlock, (pthread_rwlock_t * l, UNTIL), WORD(until))
-WRITES(clockwrlock, (pthread_rwlock_t * l, CLOCK, UNTIL), clock, WORD(until))
+MUTEXES(lock, true, (pthread_mutex_t * l), 0)
+MUTEXES(timedlock, true, (pthread_mutex_t * l, UNTIL), WORD(until))
+MUTEXES(clocklock, IS_CLOCK, (pthread_mutex_t * l, CLOCK, UNTIL), clock, WORD(until))
+READS(rdlock, true, (pthread_rwlock_t * l), 0)
+READS(timedrdlock, IS_TIME, (pthread_rwlock_t * l, UNTIL), WORD(until))
+READS(clockrdlock, IS_TIME &&IS_CLOCK, (pthread_rwlock_t * l, CLOCK, UNTIL), clock, WORD(until))
+WRITES(wrlock, true, (pthread_rwlock_t * l), 0)
+WRITES(timedwrlock, IS_TIME, (pthread_rwlock_t * l, UNTIL), WORD(until))
+WRITES(clockwrlock, IS_TIME &&IS_CLOCK, (pthread_rwlock_t * l, CLOCK, UNTIL), clock, WORD(until))
 
 static __attribute__((noinline)) int mutex_release(pthread_mutex_t *m, const void *caller)
 {
@@ -238,27 +245,33 @@ static int semaphore_wait(const struct call *c)
 	int saved = errno;
 
 	pthread_testcancel();
-	if (!quick_sem_trywait(c->lock))
+	if (c->is_valid && !quick_sem_trywait(c->lock))
 		return 0;
 	errno = saved;
 	return call_wait(c);
 }
 
-#define WAITS(kind, function, name, params, ...)                                                   \
+#define WAITS(kind, function, name, is_valid, params, ...)                                         \
 	REAL(name)                                                                                 \
 	PUBLIC int name params                                                                     \
 	{                                                                                          \
-		return function(&(struct call){                                                    \
-			kind, real_##name ?: name##_find(), l, CALLER, 0, {__VA_ARGS__}});         \
+		return function(&(struct call){kind,                                               \
+					       real_##name ?: name##_find(),                       \
+					       l,                                                  \
+					       CALLER,                                             \
+					       0,                                                  \
+					       {__VA_ARGS__},                                      \
+					       is_valid});                                         \
 	}
 #define CONDS(suffix, params, ...)                                                                 \
-	WAITS(NEAR__WAIT_COND, cond_wait, pthread_cond_##suffix, params, __VA_ARGS__)
-#define SEMS(name, params, ...) WAITS(NEAR__WAIT_SEM, semaphore_wait, name, params, __VA_ARGS__)
+	WAITS(NEAR__WAIT_COND, cond_wait, pthread_cond_##suffix, true, params, __VA_ARGS__)
+#define SEMS(name, is_valid, params, ...)                                                          \
+	WAITS(NEAR__WAIT_SEM, semaphore_wait, name, is_valid, params, __VA_ARGS__)
 #define COND_MUTEX pthread_cond_t *l, pthread_mutex_t *m
 
 CONDS(wait, (COND_MUTEX), WORD(m))
 CONDS(timedwait, (COND_MUTEX, UNTIL), WORD(m), WORD(until))
 CONDS(clockwait, (COND_MUTEX, CLOCK, UNTIL), WORD(m), clock, WORD(until))
-SEMS(sem_wait, (sem_t * l), 0)
-SEMS(sem_timedwait, (sem_t * l, UNTIL), WORD(until))
-SEMS(sem_clockwait, (sem_t * l, CLOCK, UNTIL), clock, WORD(until))
+SEMS(sem_wait, true, (sem_t * l), 0)
+SEMS(sem_timedwait, IS_TIME, (sem_t * l, UNTIL), WORD(until))
+SEMS(sem_clockwait, IS_TIME &&IS_CLOCK, (sem_t * l, CLOCK, UNTIL), clock, WORD(until))

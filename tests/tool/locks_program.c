@@ -408,6 +408,23 @@ static void threads(void)
 		CHECK(!pthread_join(waits(one_failure), NULL));
 }
 
+/* What is refused where nothing has to wait, as without the library. */
+static void refused(void)
+{
+	const struct timespec bad = {1, -1}, good = {1, 0};
+
+	CHECK(!sem_init(&sem, 0, 1));
+	CHECK(sem_timedwait(&sem, &bad) == -1 && errno == EINVAL);
+	CHECK(sem_clockwait(&sem, CLOCK_BOOTTIME, &good) == -1 && errno == EINVAL);
+	CHECK(!sem_timedwait(&sem, &good));
+	CHECK(pthread_rwlock_timedrdlock(&rwlock, &bad) == EINVAL);
+	CHECK(pthread_rwlock_timedwrlock(&rwlock, &bad) == EINVAL);
+	CHECK(pthread_rwlock_clockrdlock(&rwlock, CLOCK_BOOTTIME, &good) == EINVAL);
+	CHECK(pthread_rwlock_clockwrlock(&rwlock, CLOCK_BOOTTIME, &good) == EINVAL);
+	CHECK(pthread_mutex_clocklock(&mutex, CLOCK_BOOTTIME, &good) == EINVAL);
+	CHECK(!pthread_mutex_timedlock(&mutex, &bad) && !pthread_mutex_unlock(&mutex));
+}
+
 static void mutex_three(void)
 {
 	mutex_holder(3);
@@ -422,7 +439,8 @@ int main(int argc, char **argv)
 		   {"timed", mutex_timed}, {"rwlocks", rwlocks},   {"conds", conds},
 		   {"sems", sems},         {"cancels", cancels},   {"handlers", handlers},
 		   {"forks", forks},       {"killed", killed},     {"lines", lines},
-		   {"free", free_locks},   {"many", many},         {"threads", threads}};
+		   {"free", free_locks},   {"many", many},         {"threads", threads},
+		   {"refused", refused}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(*all); i++)
 		if (strcmp(argv[1], all[i].name) == 0) {

@@ -143,6 +143,10 @@ class Waits(LocksCase):
         self.assertEqual(processes, [])
         self.assertIn("no process has waited", text)
 
+    def test_what_is_refused(self):
+        self.assertEqual(subprocess.run([self.program, "refused"], check=False).returncode, 0)
+        self.assertEqual(self.observe(self.program, "refused")[0], [])
+
     def test_bounded(self):
         seen = self.scenario("many")
         self.assertEqual(self.waits(seen, "mutex", "many"), (6000, 6000))
