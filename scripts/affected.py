@@ -23,7 +23,7 @@ NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging
 MORE = {"arch": ("emulator", "torture", "compile", "check"),
         "percpu": ("emulator", "stress", "check"), "region": ("emulator", "stress"),
         "kernel": ("emulator",), "malloc": ("dropin", "bench_malloc"),
-        "atomic": ("bench_atomic",), "check": ("tool",),
+        "atomic": ("bench_atomic",), "check": ("tool",), "waits": ("tool",),
         "tool": ("bench_malloc", "bench_atomic"),
         "bench": ("tool", "bench_malloc", "bench_atomic")}
 EVERY_TEST = {"all", "test:support", "test:cmocka", "test:operations"}

@@ -68,7 +68,7 @@ static void print_place(FILE *to, const json_t *p)
 	json_array_foreach(stack, i, frame)
 	{
 		if (i < MOST_FRAMES)
-			fprintf(to, "%12s%s\n", "", json_string_value(frame));
+			fprintf(to, "%12s%.110s\n", "", json_string_value(frame));
 	}
 }
 
