@@ -75,7 +75,7 @@ struct near__waits_thread {
 };
 
 struct near__waits_event {
-	_Atomic uint64_t number; /* from 1 on */
+	_Atomic uint64_t number; /* from 1 on; UINT64_MAX: it is being written */
 	uint64_t begin, ns;
 	uint32_t site, thread; /* indexes */
 	uint32_t holder;       /* its tid when the wait began, or 0: unknown, or none */

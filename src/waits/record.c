@@ -267,14 +267,20 @@ static uint32_t thread_index(struct near__waits *f)
 	return at;
 }
 
+/* A thread that a whole round has overtaken while it writes keeps its place: the event of the one
+ * that finds it so is missing. */
 static void event_add(const struct near__wait *w, uint32_t thread, uint64_t ns)
 {
 	struct near__waits *f = w->file;
 	uint64_t number = atomic_fetch_add_explicit(&f->head.events, 1, relaxed) + 1;
 	struct near__waits_event *e = &f->ring[number % NEAR__WAITS_EVENTS];
+	uint64_t was = atomic_load_explicit(&e->number, relaxed);
 
-	atomic_store_explicit(&e->number, 0, relaxed);
-	atomic_thread_fence(memory_order_release); /* the words of the new one are after that */
+	/* Acquire: pairs with the release below, of the round before. */
+	if (was == UINT64_MAX ||
+	    !atomic_compare_exchange_strong_explicit(&e->number, &was, UINT64_MAX,
+						     memory_order_acquire, relaxed))
+		return;
 	e->begin = w->begin;
 	e->ns = ns;
 	e->site = (uint32_t)(w->site - f->sites);
