@@ -89,6 +89,13 @@ class Published(Case):
         stamp, = self.places("near_malloc_published_timestamp_seconds").values()
         self.assertLessEqual(abs(stamp - time.time()), 60)
 
+    def test_large_blocks_alone(self):
+        """No other slow path publishes."""
+        process = self.begin("keep 200 1000000")
+        time.sleep(.3)
+        self.send(process, "keep 1 1000000")
+        self.assertGreaterEqual(self.places(IN_USE)[0, process.pid], 200 * 1000000)
+
     def test_at_the_end_counts_stay(self):
         process = self.begin("keep 50000 100")
         self.assertEqual(self.finish(process), "")

@@ -5,6 +5,7 @@
 
 #include "malloc/api/fast.h"
 #include "malloc/api/other.h"
+#include "malloc/cache/background.h"
 #include "malloc/cache/thread_cache.h"
 #include "malloc/diagnostics/hooks.h"
 
@@ -123,6 +124,7 @@ static __attribute__((noinline)) void *resize_slow(void *p, size_t n, const void
 	}
 	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX) {
 		q = near__large_resize(p, n);
+		near__step();
 		return q ? q : near__no_memory();
 	}
 	return n <= had && n > had / 2 ? near__plain_cut(p, had, n) : block_move(p, had, n, caller);

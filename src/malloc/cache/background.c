@@ -115,22 +115,22 @@ static bool background_give_back(void)
 	return empty && !pages.dirty;
 }
 
-void (*near__each_slow_path)(uint64_t now);
+void (*near__each_slow_path)(void);
 
-static void step_run(uint64_t now)
+static void step_run(void)
 {
-	void (*step)(uint64_t now) = __atomic_load_n(&near__each_slow_path, __ATOMIC_RELAXED);
+	void (*step)(void) = __atomic_load_n(&near__each_slow_path, __ATOMIC_RELAXED);
 
 	if (NEAR__UNLIKELY(step != NULL))
-		step(now);
+		step();
 }
 
 /* STOPS: the thread has ended, or is about to, although the state is RUNS. */
-void near__step(uint64_t now)
+void near__step(void)
 {
 	if (__atomic_load_n(&state, __ATOMIC_RELAXED) != RUNS ||
 	    __atomic_load_n(&word, __ATOMIC_RELAXED) == STOPS)
-		step_run(now);
+		step_run();
 }
 
 /* Sleeps for `ms`, or as long as the word is `now`. Relaxed: it orders nothing. Returns false if
@@ -164,7 +164,7 @@ static void *background_run(void *unused)
 		else
 			goes_on = sleep_for(LONG_MS, SLEEPS);
 		quiet = !goes_on || background_give_back() ? quiet + 1 : 0;
-		step_run(near__os_ms());
+		step_run();
 	}
 	return unused;
 }

@@ -10,8 +10,6 @@
 #ifndef NEARCPU_MALLOC_BACKGROUND_H
 #define NEARCPU_MALLOC_BACKGROUND_H
 
-#include <stdint.h>
-
 /* Once, when the heap begins: this process may start it. */
 void near__background_init(void);
 
@@ -32,8 +30,8 @@ void near__background_wake(void);
 /* What a higher level does in each period of the thread, or, where that does not run, in each slow
  * path, which calls near__step; NULL: nothing. Set once, relaxed: it only makes use of what was
  * there before. */
-extern void (*near__each_slow_path)(uint64_t now_ms) __attribute__((visibility("hidden")));
-void near__step(uint64_t now_ms);
+extern void (*near__each_slow_path)(void) __attribute__((visibility("hidden")));
+void near__step(void);
 
 /* Constructors run: it may start from now on. */
 void near__background_allow(void);

@@ -21,7 +21,7 @@ void near__decay(void)
 	near__transfer_decay(now);
 	near__pages_limit(now);
 	near__background_wake();
-	near__step(now);
+	near__step();
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,

@@ -76,6 +76,8 @@ static void *try_alloc(size_t align, size_t n, bool *zero)
 	if (!class)
 		near__central_make_room(near__node_now(), (uint32_t)(n / NEAR__PAGE + 1), 1);
 	p = class ? alloc_class(class) : near__large_alloc(n ? n : 1, align, zero);
+	if (!class)
+		near__step();
 	return p ? p : near__no_memory();
 }
 

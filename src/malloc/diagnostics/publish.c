@@ -281,8 +281,9 @@ static uint64_t next_after(uint64_t ms)
 	return ms + (wait < LEAST_MS ? LEAST_MS : wait < PERIOD_MS ? wait : PERIOD_MS);
 }
 
-static void publish_due(uint64_t ms)
+static void publish_due(void)
 {
+	uint64_t ms = near__os_ms();
 	int saved = errno;
 
 	if (ms < __atomic_load_n(&due, __ATOMIC_RELAXED) || !may_publish() ||
@@ -311,7 +312,7 @@ void near__publish_allow(void)
 {
 	__atomic_store_n(&early, false, __ATOMIC_RELAXED);
 	if (wanted[0])
-		publish_due(near__os_ms());
+		publish_due();
 }
 
 void near__publish_fork(near__fork_step *step)
