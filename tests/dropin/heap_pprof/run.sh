@@ -8,13 +8,8 @@
 set -euo pipefail
 
 nearcpu=$1 profiled=$2 folder=$3
-here=$(cd "$(dirname "$0")" && pwd)
-PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
-
-skip() {
-	echo "skipped: $*"
-	exit 77
-}
+# shellcheck source=tests/support/go.sh
+. "$(dirname "$0")/../../support/go.sh"
 
 # has TEXT WORDS: a line of the text ends with these words.
 has() {
@@ -25,14 +20,8 @@ has() {
 	}
 }
 
-command -v go >/dev/null || skip "no go"
-export GO111MODULE=on GOTOOLCHAIN=local GOFLAGS=-modcacherw GOPATH=$folder/go \
-	GOCACHE=$folder/cache PPROF_TMPDIR=$folder
-mkdir -p "$folder"
-cd "$here/check"
-go mod download >"$folder/download.log" 2>&1 ||
-	skip "no pprof: $(tail -1 "$folder/download.log")"
-go build -o "$folder/check" .
+export PPROF_TMPDIR=$folder
+go_check "$folder" pprof
 go build -o "$folder/pprof" github.com/google/pprof
 
 # By 1 every allocation is sampled, and the sums are exact. There is a profile in the middle, one at

@@ -7,13 +7,8 @@
 set -euo pipefail
 
 record=$1 folder=$2
-here=$(cd "$(dirname "$0")" && pwd)
-PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
-
-skip() {
-	echo "skipped: $*"
-	exit 77
-}
+# shellcheck source=tests/support/go.sh
+. "$(dirname "$0")/../../support/go.sh"
 
 # wrong OPERATION...: a history of one key, in which each ends before the next one begins, or with +
 # after that has begun, is refused.
@@ -29,14 +24,7 @@ wrong() {
 	done | "$folder/check" wrong
 }
 
-command -v go >/dev/null || skip "no go"
-export GO111MODULE=on GOTOOLCHAIN=local GOFLAGS=-modcacherw GOPATH=$folder/go \
-	GOCACHE=$folder/cache
-mkdir -p "$folder"
-cd "$here/check"
-go mod download >"$folder/download.log" 2>&1 ||
-	skip "no porcupine: $(tail -1 "$folder/download.log")"
-go build -o "$folder/check" .
+go_check "$folder" porcupine
 
 wrong "put 0 5 0" "get 0 0 0"                         # an update is not seen,
 wrong "put 0 5 0" "put 0 6 5" "get 0 0 5"             # or one before it
