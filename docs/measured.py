@@ -235,11 +235,12 @@ def notes(tables):
         for row in table["rows"]:
             for what in ("failed", "missing")[:2 if last else 1]:
                 if what in row:
-                    rows.setdefault((what, row[what]), []).append(
-                        f"{table['benchmark']} {row['name']} ({table['threads']})")
+                    rows.setdefault((what, row[what]), {}).setdefault(
+                        (table["benchmark"], table["threads"]), []).append(row["name"])
     for (what, why), which in rows.items():
-        yield (f"{'failed' if what == 'failed' else 'not measured'}: {why}: rows (threads) "
-               f"{', '.join(which)}")
+        listed = ", ".join(f"{benchmark} {' '.join(names)} ({threads})"
+                           for (benchmark, threads), names in which.items())
+        yield f"{'failed' if what == 'failed' else 'not measured'}: {why}: rows (threads) {listed}"
 
 
 def items(texts):
@@ -294,9 +295,18 @@ def page(tool, folder):
     print(path, file=sys.stderr)
 
 
+def write(text):
+    """To standard output. Without a second attempt at exit, whose failure is Python's status 120."""
+    try:
+        print(text, end="", flush=True)
+    except OSError as error:
+        print(f"measured.py: standard output: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["report"] and len(sys.argv) > 2:
-        print(report(*sys.argv[2:]), end="", flush=True)
+        write(report(*sys.argv[2:]))
     elif sys.argv[1:2] == ["page"] and len(sys.argv) == 4:
         page(*sys.argv[2:])
     else:

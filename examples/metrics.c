@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: metrics [PORT]
  * A shop whose metrics Prometheus collects from http://127.0.0.1:PORT/metrics, by one thread and
- * plain sockets. Without a port the program serves itself once, and prints what it got. */
+ * plain sockets. Without a port the program asks itself once, and prints what it got. */
 #include <nearcpu/metrics.h>
 
 #include <arpa/inet.h>
@@ -104,31 +104,39 @@ static void *serve(void *argument)
 	return NULL;
 }
 
-static int listen_at(struct sockaddr_in *address)
+static int listen_at(const char *port)
 {
-	socklen_t size = sizeof(*address);
+	struct sockaddr_in address;
 	int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
 
+	memset(&address, 0, sizeof(address));
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_port = htons((uint16_t)atoi(port));
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) ||
-	    bind(fd, (struct sockaddr *)address, size) || listen(fd, 8) ||
-	    getsockname(fd, (struct sockaddr *)address, &size)) {
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)) {
 		perror("metrics");
 		exit(1);
 	}
 	return fd;
 }
 
+static void *answer_once(void *argument)
+{
+	answer(*(int *)argument);
+	close(*(int *)argument);
+	return NULL;
+}
+
 /* As a scraper, which accepts OpenMetrics. */
-static void collect(struct sockaddr_in *address)
+static void collect(int fd)
 {
 	static const char request[] =
 		"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n";
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	FILE *in = fdopen(fd, "r");
 	char line[256];
 
-	if (!in || connect(fd, (struct sockaddr *)address, sizeof(*address)) ||
-	    write(fd, request, sizeof(request) - 1) < 0)
+	if (!in || write(fd, request, sizeof(request) - 1) < 0)
 		exit(1);
 	while (fgets(line, sizeof(line), in) && *line != '\r')
 		;
@@ -139,9 +147,8 @@ static void collect(struct sockaddr_in *address)
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in address;
 	pthread_t thread;
-	int listener;
+	int listener, ends[2];
 	struct near_histogram_options options;
 
 	memset(&options, 0, sizeof(options));
@@ -160,15 +167,14 @@ int main(int argc, char **argv)
 	sell();
 	pay("shells", "ok");
 	pay("beads", "ok");
-	memset(&address, 0, sizeof(address));
-	address.sin_family = AF_INET;
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	address.sin_port = htons((uint16_t)(argc > 1 ? atoi(argv[1]) : 0));
-	listener = listen_at(&address);
-	if (argc > 1)
+	if (argc > 1) {
+		listener = listen_at(argv[1]);
 		return serve(&listener) != NULL;
-	if (pthread_create(&thread, NULL, serve, &listener))
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    pthread_create(&thread, NULL, answer_once, &ends[0]))
 		return 1;
-	collect(&address);
+	collect(ends[1]);
+	pthread_join(thread, NULL);
 	return 0;
 }

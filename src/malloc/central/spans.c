@@ -64,14 +64,16 @@ static uintptr_t last_page(const struct near__span *s, const char *p)
 	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__PAGE;
 }
 
-/* The page that a block begins in gets its tag when the block leaves the span for the first time.
- * Until then it has NEAR__REST: a pointer to a block there that was never allocated is refused. */
+/* The page that a block begins in gets its tag when the first such block leaves the span. Until then
+ * it has NEAR__REST: a pointer to a block there that was never allocated is refused. Later blocks
+ * store nothing: threads that free the first one load the tag. */
 static void tag_begin(const struct near__span *s, const char *p)
 {
 	unsigned tag = near__sizes[s->class].tag, step = tag != s->class;
 	uint32_t page = near__page_of(p);
 
-	near__set_tag(page, (uint8_t)(tag + (page - s->first) * step));
+	if (near__heap.page_map[page] == NEAR__REST)
+		near__set_tag(page, (uint8_t)(tag + (page - s->first) * step));
 }
 
 /* Blocks that were never used, up to the end of a page. */

@@ -313,7 +313,9 @@ static int open_events(struct recorder *s, int cpu, uint64_t waking)
 	a.disabled = a.enable_on_exec = a.inherit = a.exclude_kernel = !s->all;
 	fd = open_event(s, &a, cpu);
 	if (fd < 0)
-		return errno == ENODEV ? 0 : errno; /* the CPU is off */
+		/* The CPU is off, or the kernel has none of this number: without /sys it is unknown
+		 * how many there are. */
+		return errno == ENODEV || (errno == EINVAL && cpu) ? 0 : errno;
 	map = mmap(NULL, page + BUFFER, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
