@@ -296,7 +296,7 @@ def page(tool, folder):
 
 
 def write(text):
-    """To standard output. Without a second attempt at exit, whose failure is Python's status 120."""
+    """To standard output. Without a second attempt at exit, which ends with Python's status 120."""
     try:
         print(text, end="", flush=True)
     except OSError as error:

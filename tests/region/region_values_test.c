@@ -81,8 +81,11 @@ static void a_process_that_was_killed_has_ended(void **state)
 {
 	struct near_region r = region_made();
 	uint64_t *shared = word_of(&r, 0, 0), owner, self = near__owner_self();
-	pid_t child = unit_fork(report_self, shared);
+	pid_t child;
 
+	if (unit_emulated()) /* it shows a process another begin than it has for others */
+		skip();
+	child = unit_fork(report_self, shared);
 	while (!(owner = __atomic_load_n(shared, __ATOMIC_RELAXED)))
 		sched_yield();
 	assert_int_equal(near__owner_pid(owner), child);

@@ -265,7 +265,8 @@ class Sched(Recorded):
             self.skipTest("the number of perf_event_open is not known here")
         made = self.path("made")
         for option in ("--sched", "--sched-all"):
-            result = run("trace", "record", option, "touch", made, preexec_fn=refuse_perf)
+            result = run("trace", "record", option, "--output", self.path("refused" + option),
+                         "touch", made, preexec_fn=refuse_perf)
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, rf"^nearcpu trace: {option}: Permission denied "
                              r"\(kernel.perf_event_paranoid is -?\d+\): it needs .*\n$")

@@ -64,9 +64,9 @@ static uintptr_t last_page(const struct near__span *s, const char *p)
 	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__PAGE;
 }
 
-/* The page that a block begins in gets its tag when the first such block leaves the span. Until then
- * it has NEAR__REST: a pointer to a block there that was never allocated is refused. Later blocks
- * store nothing: threads that free the first one load the tag. */
+/* The page that a block begins in gets its tag when the first such block leaves the span. Until
+ * then it has NEAR__REST: a pointer to a block there that was never allocated is refused. Later
+ * blocks store nothing: threads that free the first one load the tag. */
 static void tag_begin(const struct near__span *s, const char *p)
 {
 	unsigned tag = near__sizes[s->class].tag, step = tag != s->class;
