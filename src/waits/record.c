@@ -207,7 +207,7 @@ static struct near__waits_site *site_find(struct near__waits *f, const struct ne
 	return NULL;
 }
 
-/* Without the lock where there are so many locks that other call stacks need the room. */
+/* Without the lock where other call stacks need the room that many locks take. */
 static void site_choose(struct near__wait *w)
 {
 	struct near__waits_site s;

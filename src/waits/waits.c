@@ -16,7 +16,7 @@
  * writes. The time since which it has the lock is known if that thread had waited itself. Else it
  * would have had to store the time when it found the lock free; so it is only known for how long
  * others have waited for it, which is the least, and is shown as such. A thread that releases a
- * lock for which others wait, as a word of the C library's lock tells, is recorded with its call
+ * lock for which others wait, as a word of the C library's lock shows, is recorded with its call
  * stack and how long they had waited for that thread: this shows what the lock was held for.
  *
  * Cancellation ends a wait for a condition variable or a semaphore: a cleanup handler records it. A

@@ -22,7 +22,7 @@ static uint64_t chained(void)
 	return near__chains_have(NEAR__ANY_CLASS);
 }
 
-/* From any of the blocks one can tell which it is. */
+/* Each block has content of its own. */
 static void fill(size_t size)
 {
 	for (size_t i = 0; i < BLOCKS; i++) {
@@ -145,39 +145,45 @@ static void a_child_has_them(void **state)
 
 /* ---- faults ---- */
 
-/* The word at `at` of all freed blocks. */
-static void write_to_freed(size_t at)
+static size_t word;   /* of each freed block: the link, or the list below; */
+static uint64_t flip; /* what the program changes there */
+
+static void write_to_freed(void)
 {
 	flood(SIZE);
 	for (size_t i = 0; i < BLOCKS; i++)
-		blocks[i][at] ^= UINT64_C(0x100000);
+		blocks[i][word] ^= flip;
 }
 
-static void use_after_write(void *at)
+static void use_after_write(void *unused)
 {
-	write_to_freed((size_t)(uintptr_t)at);
+	write_to_freed();
 	fill(SIZE);
 }
 
-static void trim_after_write(void *at)
+static void trim_after_write(void *unused)
 {
-	write_to_freed((size_t)(uintptr_t)at);
+	write_to_freed();
 	malloc_trim(0);
 }
 
+/* To what is another block, and to what is none. */
 static void writes_are_found(void **state)
 {
-	for (uintptr_t at = 0; at < 2; at++)
-		for (unsigned i = 0; i < 2; i++) {
-			char text[256];
-			int signal = 0;
+	const uint64_t flips[] = {0x100000, UINT64_C(0x4141414141414100)};
+	char text[256];
 
-			assert_int_equal(unit_capture(i ? use_after_write : trim_after_write,
-						      (void *)at, text, sizeof(text), &signal),
-					 -1);
-			assert_int_equal(signal, SIGABRT);
-			assert_non_null(strstr(text, "write to a freed block"));
-		}
+	for (unsigned i = 0; i < 8; i++) {
+		int signal = 0;
+
+		word = i % 2;
+		flip = flips[i / 2 % 2];
+		assert_int_equal(unit_capture(i / 4 ? use_after_write : trim_after_write, NULL,
+					      text, sizeof(text), &signal),
+				 -1);
+		assert_int_equal(signal, SIGABRT);
+		assert_non_null(strstr(text, "write to a freed block"));
+	}
 }
 
 /* ---- threads ---- */

@@ -18,7 +18,8 @@ uint64_t near__central_send_home(unsigned class, uint64_t list);
 /* spans.c: stops the program if the block is free already: in its span, or in a free run of
  * pages. */
 void near__refuse_freed(unsigned class, uint64_t block);
-/* Before so many pages make the heap grow: lists in chains return to their spans. */
+/* Called before `pages` are allocated: if the heap would grow, lists in chains return to their
+ * spans. Without locks. */
 void near__central_make_room(unsigned node, uint32_t pages, uint32_t align);
 /* Gives batches to the spans: all, or those that no slot needed since the last call. */
 void near__central_decay(bool all);

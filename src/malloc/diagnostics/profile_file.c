@@ -233,7 +233,7 @@ static void interval_keep(uint32_t number)
 	}
 }
 
-/* Few blocks are sampled, so the clock is read seldom. One line tells of intervals that fail one
+/* Few blocks are sampled, so the clock is read seldom. One line reports intervals that fail one
  * after the other. */
 void near__profile_interval(void)
 {

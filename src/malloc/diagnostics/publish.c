@@ -17,7 +17,7 @@
  *
  * Places. A process takes its own again (after execve), a free one, or that of a process that has
  * ended, by one compare-and-swap of the owner's word. The values of the former owner stay until the
- * first publication, which follows: a reader may see those for a moment. Gauges begin anew, counts
+ * first publication, which follows: a reader may see those for a moment. It replaces gauges; counts
  * continue from where they are: the sum over all places has what ended processes counted, and never
  * falls. A process in another pid namespace has ended if it published nothing for STALE_S; if it
  * has not, it finds another owner when it publishes, and takes another place.

@@ -127,7 +127,7 @@ static int region_list(struct content *c)
 	return code;
 }
 
-/* A file that is made anew by the next program is read by its name. */
+/* A file that the next program makes again is read by its name. */
 static int region_watch(const char *path)
 {
 	int code;
