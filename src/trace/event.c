@@ -209,6 +209,13 @@ static inline bool try_once(uint32_t clock, const struct class *c, struct near__
 
 /* ---- failed sequences ---- */
 
+/* Else a signal handler has forked since the event began, and the ring is of the child's session,
+ * which has the table. */
+static bool is_ring_of(const struct near__trace_run *t, const struct near__trace_ring *r)
+{
+	return (uint64_t)((const char *)r - t->file.rings) < t->slots * t->file.ring_stride;
+}
+
 /* What is to be done about it. NEAR__TRACE_WRITTEN: try again. */
 static enum near__trace_result event_mend(struct near__trace_run *t, struct near__trace_event *e)
 {
@@ -219,6 +226,8 @@ static enum near__trace_result event_mend(struct near__trace_run *t, struct near
 	if (!try_peek(t->row, e))
 		return near__trace_open_local(t) ? NEAR__TRACE_WRITTEN : NEAR__TRACE_NO_RING;
 	r = (struct near__trace_ring *)(uintptr_t)e->ring;
+	if (!is_ring_of(t, r))
+		return NEAR__TRACE_NO_RING;
 	i = near__trace_index_of(t, r);
 	end = near__trace_end_for(t, i, e->position, e->room);
 	if (e->position + e->room >= end) {
@@ -254,35 +263,34 @@ static bool write_in(struct near__trace_run *t, const struct class *c, struct ne
 	return near__trace_write_fallback(t, e);
 }
 
-static uint32_t count_forks(void)
+/* Of the process's domain: a handler may fork before the section is counted, and its child begin a
+ * session. What is counted in another domain than the child's own nobody waits for. */
+static uint64_t section_begin(struct near_rcu **domain)
 {
-	return __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
+	uint64_t token;
+
+	do {
+		*domain = __atomic_load_n(&near__trace.rcu, __ATOMIC_RELAXED);
+		token = near__rcu_count_in(*domain);
+	} while (*domain != __atomic_load_n(&near__trace.rcu, __ATOMIC_RELAXED));
+	return token;
 }
 
-/* Apart: else there may be a copy of its sequence for threads without a block. */
-__attribute__((noinline)) static near_rcu_token enter_section(void)
-{
-	return near_rcu_enter(&near__trace.rcu);
-}
-
-/* A fork in the middle, by a signal handler, ends the section in the child, unless it came before
- * the section was counted. Without a record it checks for orders alone. */
+/* A signal handler that forks in the middle leaves the section to its child (see
+ * leave_domain in session.c). Without a record it checks for orders alone. */
 static bool write_slowly(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
-	uint32_t forks = count_forks();
 	struct near__trace_thread *mine = near__storage_is_own() ? near__trace_thread_own() : NULL;
 	bool written = false;
 	struct near__trace_run *t;
-	near_rcu_token token;
+	struct near_rcu *domain;
+	uint64_t token;
 
 	if (!__atomic_load_n(near__trace.alive, __ATOMIC_RELAXED))
 		return false;
 	if (mine)
 		mine->inside++;
-	token = enter_section();
-	if (NEAR__UNLIKELY(forks != count_forks()) &&
-	    (near__rcu_inside(&near__trace.rcu, 0) || near__rcu_inside(&near__trace.rcu, 1)))
-		forks = count_forks();
+	token = section_begin(&domain);
 	/* Acquire: what starts a trace stores more than what the pointer leads to. */
 	t = __atomic_load_n(&near__trace.current, __ATOMIC_ACQUIRE);
 	if (!t && e && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
@@ -293,8 +301,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		__atomic_fetch_add(&t->file.session->chains_cut, 1, __ATOMIC_RELAXED);
 	if (t)
 		near__trace_look_for_order(t);
-	if (forks == count_forks())
-		near_rcu_exit(&near__trace.rcu, token);
+	NEAR__TSAN_RELEASE(&domain->slots);
+	near__rcu_count_out(domain, token);
 	if (mine)
 		mine->inside--;
 	return written;

@@ -205,7 +205,7 @@ static void provide_spares(struct near__trace_run *t)
 		if (near__trace_is_used(t->file.session, i))
 			continue;
 		if (NEAR__TRACE_AHEAD > 0)
-			near__rcu_open_ahead(&near__trace.rcu, i);
+			near__rcu_open_ahead(near__trace.rcu, i);
 		if (!near__trace_ready(t, i)) {
 			if (!ring_provide(t, i, 0, NEAR__TRACE_PAGE + SUB))
 				return;

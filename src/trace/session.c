@@ -90,6 +90,34 @@ static void trace_visit_locks(near__fork_step *step)
 	step(&near__trace.streaming);
 }
 
+static struct near_rcu *make_domain(void)
+{
+	struct near_rcu *d =
+		mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (d == MAP_FAILED)
+		return NULL;
+	if (near_rcu_init(d, NULL)) {
+		munmap(d, sizeof(*d));
+		return NULL;
+	}
+	for (uint32_t slot = 0; slot < NEAR__TRACE_AHEAD; slot++)
+		near__rcu_open_ahead(d, slot);
+	return d;
+}
+
+/* The child's near_rcu is as if no section had begun, but a slow path that a signal handler
+ * interrupted to fork may go on, and then ends a section that is not counted, or not any more. In
+ * a domain for which nobody waits this does no harm: the child takes another one. */
+static void leave_domain(void)
+{
+	struct near_rcu *d = make_domain();
+
+	if (!d)
+		near__die("near_trace: no memory in a child of fork");
+	__atomic_store_n(&near__trace.rcu, d, __ATOMIC_RELAXED);
+}
+
 /* With trace_children:thread of NEAR_CONF. */
 static void serve_child(void)
 {
@@ -107,6 +135,8 @@ static void trace_leave_child(void)
 	struct near__trace_run *t = near__trace.current;
 
 	near__more.tid = 0;
+	if (near__trace.is_ready && near__trace_is_interrupted())
+		leave_domain();
 	if (t) {
 		near__trace.current = NULL;
 		near__trace.is_child = !near__trace.is_ending;
@@ -159,12 +189,10 @@ static int get_ready(void)
 		return 0;
 	near_slots();
 	err = near__trace_table ? 0 : make_table();
-	if (!err)
-		err = near_rcu_init(&near__trace.rcu, NULL);
+	if (!err && !(near__trace.rcu = make_domain()))
+		err = -ENOMEM;
 	if (err)
 		return near__trace_fail(err, "no memory");
-	for (uint32_t slot = 0; slot < NEAR__TRACE_AHEAD; slot++)
-		near__rcu_open_ahead(&near__trace.rcu, slot);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	near__trace.resume = session_resume;
@@ -309,7 +337,7 @@ static void session_end(struct near__trace_run *t)
 {
 	near__trace_apply(0);
 	__atomic_store_n(&near__trace.current, NULL, __ATOMIC_RELEASE);
-	near_rcu_synchronize(&near__trace.rcu);
+	near_rcu_synchronize(near__trace.rcu);
 	for (unsigned i = 0; i < t->slots; i++)
 		__atomic_store_n(&t->row[i * NEAR__TRACE_CLOCKS], 0, __ATOMIC_RELAXED);
 	near__fence();

@@ -127,7 +127,7 @@ NEAR__BLOCK_PART(near__trace_thread, struct near__trace_thread, trace);
 
 /* One for each process. */
 struct near__trace {
-	struct near_rcu rcu __attribute__((aligned(64)));
+	struct near_rcu *rcu;            /* atomic: a child may take another one */
 	struct near_lock lock;           /* of all below; no event takes it, but by a try */
 	struct near_lock streaming;      /* of the files of a stream, and what they take */
 	struct near__trace_run *current; /* read by events in sections of `rcu` */
@@ -401,6 +401,9 @@ bool near__trace_is_folder(const char *path);
 void near__trace_count_missed(struct near__trace_run *t);
 /* Gives up the parent's session in the child. */
 void near__trace_detach(struct near__trace_run *t);
+/* Whether the fork may have come from a signal handler within a slow path, which goes on in the
+ * child. A thread without a block does not know. */
+bool near__trace_is_interrupted(void);
 
 /* Stores why the call fails, see near_trace_error; `reason` is constant. Returns `error`. */
 int near__trace_fail(int error, const char *reason);

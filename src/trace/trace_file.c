@@ -233,8 +233,13 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 	return 0;
 }
 
+bool near__trace_is_interrupted(void)
+{
+	return near__self.block == &near__no_block || near__trace_thread_peek()->inside;
+}
+
 /* A slow path that the fork has interrupted goes on, and finds private memory where the file was.
- * If there is none the address space is given back. A thread without a block does not know. */
+ * If there is none the address space is given back. */
 void near__trace_detach(struct near__trace_run *t)
 {
 	void *at = t->file.region.header;
@@ -242,7 +247,7 @@ void near__trace_detach(struct near__trace_run *t)
 
 	if (t->stream.file.session)
 		near_region_close(&t->stream.file.region);
-	if (near__self.block != &near__no_block && !near__trace_thread_peek()->inside) {
+	if (!near__trace_is_interrupted()) {
 		near_region_close(&t->file.region);
 		munmap(t, t->size);
 		return;

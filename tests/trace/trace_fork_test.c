@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: children of fork, vfork and clone; forks in signal handlers. */
 #include "sums.h"
+#include "trap_steps.h"
 
 NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
 NEAR_TRACEPOINT(test, text, NEAR_TRACE_INFO, (u64, value), (string, text));
@@ -348,6 +349,58 @@ static void handlers_fork_while_a_ring_opens(void **state)
 	}
 }
 
+static unsigned instructions, stride, forks_made;
+
+static void count_instruction(void)
+{
+	instructions++;
+}
+
+/* The child begins its session in the middle of its parent's event, and ends it afterwards. */
+static void fork_at_times(void)
+{
+	pid_t child;
+
+	if (instructions++ % stride)
+		return;
+	child = unit_fork_here();
+	if (child == 0) {
+		is_child = 1;
+		steps.ended = true;
+		near_trace_test_number(1);
+	} else {
+		CHECK(unit_wait(child, NULL) == 0);
+		forks_made++;
+	}
+}
+
+static void one_event(void)
+{
+	near_trace_test_number(1);
+}
+
+/* Of an event that goes into C code, as the steps abort sequences. */
+static void handlers_fork_at_any_instruction(void **state)
+{
+	struct sums s;
+
+	if (!can_step())
+		skip();
+	START(.ring_size = 1 << 20);
+	is_child = 0;
+	instructions = forks_made = 0;
+	step(one_event, 0, count_instruction);
+	stride = instructions / 250 + 1;
+	instructions = 0;
+	step(one_event, 0, fork_at_times);
+	if (is_child)
+		_exit(near_trace_stop() == 0 ? 0 : 1);
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(getpid());
+	assert_int_equal(s.n, 2);
+	assert_true(forks_made > 50);
+}
+
 int main(void)
 {
 	return UNIT_TESTS_IN(
@@ -357,5 +410,5 @@ int main(void)
 		threads_of_a_child_begin_together, a_folder_that_vanishes,
 		a_bare_clone_writes_nothing, a_bare_clone_stops_nothing, a_vfork_child_traces,
 		handlers_trace_at_any_moment, handlers_fork_at_any_moment,
-		handlers_fork_while_a_ring_opens);
+		handlers_fork_while_a_ring_opens, handlers_fork_at_any_instruction);
 }
