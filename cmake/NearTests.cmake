@@ -81,6 +81,14 @@ else()
   target_include_directories(near_cmocka INTERFACE "${PROJECT_SOURCE_DIR}/tests/cmocka")
 endif()
 
+# Of tests that fork while the library makes a thread; see its comment.
+add_library(near_forks_wait INTERFACE)
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+  target_sources(near_forks_wait INTERFACE
+    "${PROJECT_SOURCE_DIR}/tests/support/emulated_threads.c")
+  target_link_options(near_forks_wait INTERFACE -Wl,--wrap=pthread_create)
+endif()
+
 # What a test includes of the sources, and of other tests.
 set(near_finds "${PROJECT_SOURCE_DIR}/tests/support/finds.sh") # a harness of mutants
 set(near_test_includes "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support"
