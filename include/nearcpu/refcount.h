@@ -86,9 +86,11 @@ NEAR_INLINE bool near_refcount_try_get_live(struct near_refcount *r)
 /* Drops a reference. After kill, dropping the last one runs the release callback. */
 NEAR_INLINE void near_refcount_put(struct near_refcount *r)
 {
-	NEAR__CHECK_READY(r->p, r);
+	void *p = r->p; /* nothing of *r is read once the reference may have been put */
+
+	NEAR__CHECK_READY(p, r);
 	NEAR__TSAN_RELEASE(r);
-	if (__builtin_expect(!near__add_behind_gate(r->p, -1), 0))
+	if (__builtin_expect(!near__add_behind_gate(p, -1), 0))
 		near__refcount_put_slow(r);
 }
 

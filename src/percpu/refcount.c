@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/tsan.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
 
@@ -84,11 +85,20 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 	}
 }
 
+/* For ThreadSanitizer, which does not see a put's commit: all that the thread did before. */
+static bool add_by_sequence(struct near_refcount *r, void *p, int64_t n)
+{
+	if (NEAR__TSAN_HERE && n < 0)
+		NEAR__TSAN_RELEASE(r);
+	return near__add_behind_gate(p, n);
+}
+
 /* Counts n in a slot or a fallback word. False: use `exact`. */
 static bool add_per_cpu(struct near_refcount *r, int64_t n)
 {
-	return NEAR__TRY(near__gated_open_local(r->p, is_per_cpu, r),
-			 near__add_behind_gate(r->p, n)) ||
+	void *p = r->p;
+
+	return NEAR__TRY(near__gated_open_local(p, is_per_cpu, r), add_by_sequence(r, p, n)) ||
 	       add_to_fallback(r, n);
 }
 
@@ -138,7 +148,7 @@ bool near__refcount_try_get_slow(struct near_refcount *r, bool live)
 
 void near__refcount_put_slow(struct near_refcount *r)
 {
-	NEAR__WATCHED_RELEASE(r); /* ThreadSanitizer is notified inline */
+	NEAR__WATCHED_RELEASE(r);
 	if (!add_per_cpu(r, -1))
 		add_exact(r, -1);
 }
