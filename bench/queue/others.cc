@@ -30,8 +30,8 @@ TRY_ROW(cxx_row_boost, "boost", boost)
 #endif
 
 #ifdef HAVE_MOODYCAMEL
-#include <blockingconcurrentqueue.h>
-#include <concurrentqueue.h>
+#include <concurrentqueue/blockingconcurrentqueue.h>
+#include <concurrentqueue/concurrentqueue.h>
 
 using queue = moodycamel::ConcurrentQueue<uint64_t>;
 using blocking_queue = moodycamel::BlockingConcurrentQueue<uint64_t>;
