@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Optional libraries: of the command and the benchmarks, as the libraries of Nearcpu need libc alone.
-# Each has an option NEAR_WITH_<NAME>: with AUTO it is used if it is found, with ON it is an error if
-# it is not, with OFF nothing is searched.
+# Optional libraries: of the command and the benchmarks, as Nearcpu's libraries need libc alone.
+# Each has an option NEAR_WITH_<NAME>: with AUTO it is used if it is found, with ON it is an error
+# if it is not, with OFF nothing is searched.
 
 # near_dependency(NAME package "what for"
 #                 PKG_CONFIG module | CMAKE package target | HEADER file [LIBRARIES name...])

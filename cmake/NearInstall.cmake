@@ -41,6 +41,14 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_I
 install(FILES "${PROJECT_SOURCE_DIR}/packaging/valgrind.supp"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/nearcpu")
 
+# The text, with links between its parts.
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md"
+  "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.rs" PATTERN "Cargo.*")
+
 set(near_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/nearcpu")
 install(EXPORT nearcpuTargets NAMESPACE nearcpu:: DESTINATION ${near_cmake_dir})
 configure_package_config_file("${PROJECT_SOURCE_DIR}/packaging/nearcpuConfig.cmake.in"

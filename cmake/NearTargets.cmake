@@ -25,7 +25,8 @@ function(near_target_defaults target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
     CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
-    C_VISIBILITY_PRESET hidden)
+    C_VISIBILITY_PRESET hidden
+    BUILD_RPATH_USE_ORIGIN ON) # else the file depends on where it was built
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpointer-arith -Wwrite-strings
     "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wshadow>"
     "$<$<BOOL:${NEAR_WERROR}>:-Werror>" ${near_folder_options}
