@@ -32,7 +32,8 @@ wrong() {
 }
 
 # Each command first prints what it does.
-for command in setup build test bench fmt lint docs install lab "lab proof" "lab stress" clean; do
+for command in setup build test bench fmt lint docs install dist clean lab "lab proof" \
+	"lab stress"; do
 	# shellcheck disable=SC2086 # of two words
 	for arguments in "$command --help" "$command -h" "$command --nonsense --help"; do
 		[[ $command != lab* || $arguments = *"b --help" ]] || continue
@@ -45,6 +46,30 @@ for command in setup build test bench fmt lint docs install lab "lab proof" "lab
 	done
 done
 [[ -d $dir/build ]] || wrong "./dev clean --help cleans"
+
+# ./dev dist: one commit gives one file; what is no commit, or has no changelog, none.
+if command -v git >/dev/null; then
+	repo=$dir/repo
+	mkdir "$repo"
+	cp -r "$source"/{dev,scripts,CMakePresets.json,CMakeLists.txt,CHANGELOG.md,.gitignore} \
+		"$repo"
+	in_repo() { git -C "$repo" -c user.name=a -c user.email=a@b.c "$@" >/dev/null 2>&1; }
+	in_repo init
+	in_repo add -A
+	in_repo commit -m one
+	sum=$("$repo/dev" dist 2>/dev/null) || wrong "./dev dist fails"
+	touch "$repo/dev"
+	[[ $sum = *nearcpu-*.tar.gz && $("$repo/dev" dist 2>/dev/null) = "$sum" ]] ||
+		wrong "./dev dist: two tarballs of one commit differ, or have no name"
+	echo >>"$repo/CHANGELOG.md"
+	text=$("$repo/dev" dist 2>&1) && wrong "./dev dist packs what is not committed"
+	[[ $text = *CHANGELOG.md* ]] || wrong "./dev dist does not name what differs: $text"
+	sed -i 's/^## [0-9.]* /## 9.9 /' "$repo/CHANGELOG.md"
+	in_repo commit -am two
+	text=$("$repo/dev" dist 2>&1) && wrong "./dev dist packs a version without a changelog"
+	[[ $text = *"no section"* ]] || wrong "./dev dist: $text"
+	rm -rf "$repo"
+fi
 
 # installs LIST: the output of ./dev install if the dynamic linker searches these directories.
 installs() {
