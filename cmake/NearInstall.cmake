@@ -49,6 +49,19 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION ${CMAKE_INSTALL_DOCDI
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.rs" PATTERN "Cargo.*")
 
+# For gdb, which finds by itself what is below its own data directory, by the library's whole path.
+install(FILES "${PROJECT_SOURCE_DIR}/packaging/gdb.py"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/nearcpu")
+if(TARGET nearcpu)
+  set(near_gdb_dir "${CMAKE_INSTALL_LIBDIR}")
+  if(NOT IS_ABSOLUTE "${near_gdb_dir}")
+    set(near_gdb_dir "/\${CMAKE_INSTALL_PREFIX}/${near_gdb_dir}") # that of the installation
+  endif()
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/gdb.py"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/gdb/auto-load${near_gdb_dir}"
+    RENAME "$<TARGET_FILE_NAME:nearcpu>-gdb.py")
+endif()
+
 set(near_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/nearcpu")
 install(EXPORT nearcpuTargets NAMESPACE nearcpu:: DESTINATION ${near_cmake_dir})
 configure_package_config_file("${PROJECT_SOURCE_DIR}/packaging/nearcpuConfig.cmake.in"

@@ -42,6 +42,8 @@ def public_headers():
 def areas_of(path, headers):
     """A folder of src/ is an area, as are the tools, and as test:<folder> the tests alone."""
     parts = Path(path).parts
+    if path == "packaging/gdb.py":
+        return {"test:gdb"}
     if NO_TESTS.fullmatch(path):
         return set()
     if path.startswith("include/nearcpu/detail/arch/"):

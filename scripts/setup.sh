@@ -30,6 +30,8 @@ OPTIONAL_MATRIX_PACKAGES+=(chromium)
 OPTIONAL_MATRIX_PACKAGES+=(python3-venv)
 # Go, 450 MB, for the histories of maps and for programs that call the library.
 OPTIONAL_MATRIX_PACKAGES+=(golang-go)
+# For what it shows of the structures, packaging/gdb.py.
+OPTIONAL_MATRIX_PACKAGES+=(gdb)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.
 # shellcheck disable=SC2034
