@@ -75,8 +75,10 @@ def counter(c):
 
 
 def histogram_counts(h):
-    size, bases = int(h["buckets"]), int(h["bases"])
-    if size and not h["p"]:
+    size, precision, bases = int(h["buckets"]), int(h["precision"]), int(h["bases"])
+    if not (0 < precision < 11 and 0 < size <= 65 << precision):
+        raise Unknown("not initialised, or destroyed")
+    if not h["p"]:
         raise Unknown("in a region, which nearcpu stats shows")
     total = [-n for n in words(bases, size)] if bases else [0] * size
     for _, copy in copy_words(h["p"], size):
@@ -155,7 +157,7 @@ def fifo_elements(f):
 
 
 def fifo(f):
-    if not f["cells"]:
+    if not f["cells"] or not int(f["count"]) <= int(f["capacity"]) <= 1 << 30:
         raise Unknown("not initialised, or destroyed")
     return "near_fifo of %d, capacity %d%s" % (int(f["count"]), int(f["capacity"]),
                                                ", closed" if f["closed"] else "")
@@ -248,7 +250,7 @@ class Printer:
 
     def to_string(self):
         try:
-            return str(self.text(self.value))
+            return self.text(self.value)  # a number: in the format of print
         except (Unknown, gdb.error) as why:
             return "<%s>" % why
 
@@ -257,7 +259,7 @@ class Printer:
         try:
             for name, address in self.elements(self.value):
                 yield name, gdb.Value(address).cast(to)
-        except (Unknown, gdb.error):
+        except (Unknown, gdb.error, ZeroDivisionError):
             return
 
 

@@ -31,12 +31,12 @@ typedef struct near_counter counter_type;
 struct near_counter hits, unmade_counter, reset_counter;
 const volatile counter_type *hits_pointer = &hits;
 struct near_gauge depth;
-struct near_histogram sizes, bounded, unmade_histogram, empty_histogram;
+struct near_histogram sizes, bounded, unmade_histogram, empty_histogram, garbage_histogram;
 struct near_stack_node items[3], cycle[2];
 struct near_stack free_items, empty_stack, cyclic, garbage_stack;
 struct near_pool objects, new_pool;
 struct near_queue ring, closed_ring;
-struct near_fifo line, unmade_fifo;
+struct near_fifo line, unmade_fifo, garbage_fifo;
 struct near_mutex free_mutex, held, dead, lost, of_parent;
 struct near_recursive_mutex nested;
 struct near_rwlock read_often, read_by_two, written, word_only;
@@ -109,6 +109,8 @@ static void make_counts(void)
 	print_histogram("sizes", &sizes);
 	print_histogram("bounded", &bounded);
 	print_histogram("empty_histogram", &empty_histogram);
+	memset(&garbage_histogram, 0x5a, sizeof(garbage_histogram));
+	puts("garbage_histogram <not initialised, or destroyed>");
 	puts("reset_counter -3\nunmade_counter <not initialised, or destroyed>\ndepth -7\n"
 	     "unmade_histogram <not initialised, or destroyed>");
 }
@@ -165,11 +167,14 @@ static void make_queues(void)
 	}
 	CHECK(near_queue_put(&closed_ring, element(0x21)));
 	near_queue_close(&closed_ring);
+	garbage_fifo.cells = element(16);
+	garbage_fifo.count = 1;
 	near_fifo_close(&line);
 	puts("ring near_queue of 2, capacity 3 per slot = {slot[0] = 0x14, slot[1] = 0x15}\n"
 	     "closed_ring near_queue of 1, capacity 2 per slot, closed = {slot[0] = 0x21}\n"
 	     "line near_fifo of 2, capacity 3, closed = {[0] = 0x14, [1] = 0x15}\n"
-	     "unmade_fifo <not initialised, or destroyed>");
+	     "unmade_fifo <not initialised, or destroyed>\n"
+	     "garbage_fifo <not initialised, or destroyed>");
 }
 
 /* ---- with more threads ---- */
@@ -246,6 +251,7 @@ static void make_domain(void)
 
 	CHECK(near_rcu_init(&domain, &options));
 	near_rcu_synchronize(&domain);
+	near_rcu_synchronize(&domain);
 	near_rcu_enter(&domain);
 	begin(wait_for_readers);
 	UNTIL(__atomic_load_n(&domain.waits_since, __ATOMIC_ACQUIRE));
@@ -254,7 +260,7 @@ static void make_domain(void)
 		near_rcu_exit(&domain, near_rcu_enter(&domain));
 		near_rcu_call(&domain, &heads[i], NULL, 50);
 	}
-	puts("domain grace periods: 2 begun, 1 done; sections: 2 of this phase, 1 of the one "
+	puts("domain grace periods: 3 begun, 2 done; sections: 2 of this phase, 1 of the one "
 	     "before; callbacks: 2 pending, of 100 bytes");
 }
 
