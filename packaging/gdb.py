@@ -7,6 +7,8 @@ the library alone declares is repeated here by offsets: the header of an arena (
 copies of a slot (stack.c, queue.h, rcu.h, blocks.h), bits of locks (mutex.h, rwlock.h). The test
 gdb compares.
 """
+import struct
+
 import gdb
 import gdb.printing
 
@@ -24,10 +26,10 @@ class Unknown(Exception):
 # ---- memory ----
 
 def words(address, count, size=8):
-    """Unsigned numbers of `size` bytes each."""
-    order = "big" if "big" in gdb.execute("show endian", to_string=True) else "little"
-    data = bytes(gdb.selected_inferior().read_memory(address, count * size))
-    return [int.from_bytes(data[i:i + size], order) for i in range(0, len(data), size)]
+    """Unsigned numbers of `size` bytes each: 8 or 4."""
+    order = ">" if "big" in gdb.execute("show endian", to_string=True) else "<"
+    data = gdb.selected_inferior().read_memory(address, count * size)
+    return struct.unpack("%s%d%s" % (order, count, "Q" if size == 8 else "I"), data)
 
 
 def pointer_size():
@@ -76,10 +78,10 @@ def counter(c):
 
 def histogram_counts(h):
     size, precision, bases = int(h["buckets"]), int(h["precision"]), int(h["bases"])
-    if not (0 < precision < 11 and 0 < size <= 65 << precision):
-        raise Unknown("not initialised, or destroyed")
-    if not h["p"]:
+    if not h["p"] and bases and h["region"]["base"]:
         raise Unknown("in a region, which nearcpu stats shows")
+    if not h["p"] or not (0 < precision < 11 and 0 < size <= 65 << precision):
+        raise Unknown("not initialised, or destroyed")
     total = [-n for n in words(bases, size)] if bases else [0] * size
     for _, copy in copy_words(h["p"], size):
         total = [a + b for a, b in zip(total, copy)]
