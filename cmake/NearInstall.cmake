@@ -88,6 +88,7 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
+near_export_options(near_atomic_export_flags near__atomic_locks)
 foreach(name nearcpu nearcpu-alloc nearcpu-atomic nearcpu-ffi nearcpu-malloc nearcpu-torture)
   configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
     "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)

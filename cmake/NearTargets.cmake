@@ -19,6 +19,32 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
   string(APPEND near_soversion ".${PROJECT_VERSION_MINOR}")
 endif()
 
+# Not every linker takes all of GNU's flags, and old ones of GNU do not.
+include(CheckLinkerFlag)
+set(near_shared_flags "")
+foreach(flag --export-dynamic-symbol=main -Bsymbolic-functions -z,nodelete -z,now -z,relro)
+  string(MAKE_C_IDENTIFIER "NEAR_LINKER_TAKES_${flag}" takes)
+  check_linker_flag(C "LINKER:${flag}" ${takes})
+  if(${takes})
+    list(APPEND near_shared_flags "LINKER:${flag}")
+  endif()
+endforeach()
+# Functions that a program may replace are exempt from the second by the first.
+set(near_exports_one "${NEAR_LINKER_TAKES___export_dynamic_symbol_main}")
+list(REMOVE_ITEM near_shared_flags LINKER:--export-dynamic-symbol=main)
+if(NOT near_exports_one)
+  list(REMOVE_ITEM near_shared_flags LINKER:-Bsymbolic-functions)
+endif()
+
+# near_export_options(variable symbol...): what makes a program export these.
+function(near_export_options variable)
+  set(${variable} -rdynamic PARENT_SCOPE)
+  if(near_exports_one)
+    list(TRANSFORM ARGN PREPEND -Wl,--export-dynamic-symbol=)
+    set(${variable} "${ARGN}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # near_target_defaults(target): language, warnings and sanitizers of a target of ours.
 # near_folder_options: more options, for the targets of one folder.
 function(near_target_defaults target)
@@ -82,7 +108,8 @@ function(near_library_interface target scope)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PRIVATE -pthread)
   if(scope STREQUAL INTERFACE AND target STREQUAL nearcpu-atomic_static)
-    target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=near__atomic_locks)
+    near_export_options(options near__atomic_locks)
+    target_link_options(${target} INTERFACE ${options})
   endif()
 endfunction()
 
@@ -92,23 +119,19 @@ endfunction()
 # variables to the dynamic linker, and glibc's relocation of static programs comes before there is
 # any thread-local storage.
 function(near_add_export)
-  set(flags "")
+  # The suffix of NEAR__STATE in api.h.
+  string(REPLACE "." "_" suffix "_${near_soversion}")
+  set(symbols near__self near__more near__no_block near__blocks near__dead near__process
+    near__regions near__percpu near__lot near__locks near__read_forks near__rcu near__probes
+    near__trace near__seats near__trace_table near__identity)
+  list(TRANSFORM symbols APPEND "${suffix}")
+  near_export_options(options ${symbols} near__first)
   add_library(nearcpu_export INTERFACE)
-  foreach(symbol near__self near__more near__no_block near__blocks near__dead near__process
-          near__regions near__percpu near__lot near__locks near__read_forks near__rcu near__probes
-          near__trace near__seats near__trace_table near__identity near__first)
-    # The suffix of NEAR__STATE in api.h.
-    if(NOT symbol STREQUAL "near__first")
-      string(REPLACE "." "_" suffix "_${near_soversion}")
-      string(APPEND symbol "${suffix}")
-    endif()
-    target_link_options(nearcpu_export INTERFACE LINKER:--export-dynamic-symbol=${symbol})
-    string(APPEND flags " -Wl,--export-dynamic-symbol=${symbol}")
-  endforeach()
+  target_link_options(nearcpu_export INTERFACE ${options})
   set_target_properties(nearcpu_export PROPERTIES EXPORT_NAME export)
   add_library(nearcpu::export ALIAS nearcpu_export)
-  string(STRIP "${flags}" flags)
-  set(near_export_flags "${flags}" PARENT_SCOPE) # for nearcpu.pc
+  list(JOIN options " " options)
+  set(near_export_flags "${options}" PARENT_SCOPE) # for nearcpu.pc
 endfunction()
 
 # near_add_ffi(source): the inline functions of the headers as functions, in libraries that need the
@@ -126,7 +149,7 @@ function(near_add_ffi source)
       set_target_properties(nearcpu-ffi PROPERTIES LINK_DEPENDS "${map}"
         VERSION ${PROJECT_VERSION} SOVERSION ${near_soversion})
       target_link_options(nearcpu-ffi PRIVATE "LINKER:--version-script=${map}"
-        LINKER:-Bsymbolic-functions LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
+        ${near_shared_flags})
     endif()
     near_target_defaults(nearcpu-ffi${form})
     # Measured on an Intel Xeon (Granite Rapids): a counter add that is called by a pointer costs
@@ -204,8 +227,7 @@ function(near_link_shared target name on_core)
   near_library_interface(${target} INTERFACE)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C LINK_DEPENDS "${map}")
   target_link_options(${target} PRIVATE
-    "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions
-    LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
+    "LINKER:--version-script=${map}" ${near_shared_flags})
   if(near_sanitizers)
     target_link_options(${target} PRIVATE -fsanitize=${near_sanitizers})
   else()

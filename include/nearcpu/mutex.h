@@ -75,8 +75,8 @@
 /* glibc 2.32 and later have __libc_single_threaded. ThreadSanitizer does not understand sequences,
  * but it does the CAS. */
 #define NEAR__LOCKS_BY_SEQ 0
-#if defined __has_include && NEAR__HAS_SEQ && !NEAR__TSAN
-#if __has_include(<sys/single_threaded.h>)
+#if defined __GLIBC_PREREQ && NEAR__HAS_SEQ && !NEAR__TSAN
+#if __GLIBC_PREREQ(2, 32)
 #include <sys/single_threaded.h>
 #undef NEAR__LOCKS_BY_SEQ
 #define NEAR__LOCKS_BY_SEQ 1

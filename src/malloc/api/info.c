@@ -58,15 +58,20 @@ NEAR__ENTRY struct mallinfo mallinfo(void)
 	return m;
 }
 
-#if __GLIBC_PREREQ(2, 33)
-NEAR__ENTRY struct mallinfo2 mallinfo2(void)
+/* mallinfo2. Headers before 2.33 do not declare it, but the program may run with a later glibc. */
+struct info_wide {
+	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks;
+	size_t keepcost;
+};
+NEAR__ENTRY struct info_wide near__mallinfo2(void) __asm__("mallinfo2");
+
+struct info_wide near__mallinfo2(void)
 {
-	struct mallinfo2 m;
+	struct info_wide m;
 
 	FILL(m, size_t);
 	return m;
 }
-#endif
 
 #endif
 
