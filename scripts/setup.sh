@@ -15,7 +15,7 @@ MATRIX_PACKAGES=(clang libclang-rt-dev valgrind
 	gcc-i686-linux-gnu g++-i686-linux-gnu libc6-dev-i386-cross
 	qemu-user-static musl-tools spin relacy-dev doxygen clang-format clang-tidy
 	shellcheck codespell mmdebstrap babeltrace2 python3-bt2 systemtap-sdt-dev
-	python3-prometheus-client)
+	python3-prometheus-client abigail-tools)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
