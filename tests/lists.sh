@@ -68,8 +68,8 @@ keys_in_command() {
 		sort -u
 }
 keys_in_page() {
-	sed -n '/^# ENVIRONMENT/,/^# DEBUGGERS/p' man/nearcpu.7.scd |
-		grep -v '^\*NEAR_CONF' | tr -d '*' |
+	sed -n '/^# RSEQ/,/^# EXAMPLES/p' man/near_conf.7.scd |
+		sed 's/:\*_[a-z]*_/:TEXT/g; s/[*_]*+\.\.\.//g' | tr -d '*' |
 		grep -oE '\b[a-z_]+:[A-Za-z0-9|]+( \| [a-z_]+:[a-z0-9]+)*' |
 		sed -E 's/ \| [a-z_]+:/|/g' | awk -F '[:|]' '
 			{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
@@ -79,8 +79,8 @@ report "is a setting, and not in tools/nearcpu/common/settings.c" < <(comm -23 <
 	<(keys_in_command))
 report "is in tools/nearcpu/common/settings.c, and no setting" < <(comm -13 <(keys_in_tables) \
 	<(keys_in_command))
-report "is a setting, and not in nearcpu(7)" < <(comm -23 <(keys_in_tables) <(keys_in_page))
-report "is in nearcpu(7), and no setting" < <(comm -13 <(keys_in_tables) <(keys_in_page))
+report "is a setting, and not in near_conf(7)" < <(comm -23 <(keys_in_tables) <(keys_in_page))
+report "is in near_conf(7), and no setting" < <(comm -13 <(keys_in_tables) <(keys_in_page))
 (($(keys_in_tables | wc -l) >= 20)) || report "settings found" <<<"too few"
 
 count=$(wc -l <<<"$functions")
