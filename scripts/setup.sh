@@ -26,6 +26,7 @@ TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 OPTIONAL_MATRIX_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
 # A browser, 400 MB, for the pages of nearcpu trace and ids.
 OPTIONAL_MATRIX_PACKAGES+=(chromium)
+OPTIONAL_MATRIX_PACKAGES+=(bash-completion zsh fish) # 20 MB, for what they complete
 # For Perfetto's messages from PyPI, which read what nearcpu trace exports for it.
 OPTIONAL_MATRIX_PACKAGES+=(python3-venv)
 # Go, 450 MB, for the histories of maps and for programs that call the library.

@@ -17,12 +17,15 @@ static struct report report;
 static struct bench_options *const o = &report.options;
 static bool want_list;
 
-static bool is_benchmark(const char *name)
+static const char *names[100]; /* of the benchmarks; those of one name follow each other */
+
+static void names_read(void)
 {
-	for (size_t i = 0; bench_registry[i]; i++)
-		if (strcmp(bench_registry[i]->name, name) == 0)
-			return true;
-	return false;
+	size_t n = 0;
+
+	for (size_t i = 0; bench_registry[i] && n < sizeof(names) / sizeof(*names) - 1; i++)
+		if (!n || strcmp(bench_registry[i]->name, names[n - 1]) != 0)
+			names[n++] = bench_registry[i]->name;
 }
 
 static bool is_named(const char *name)
@@ -160,6 +163,7 @@ static const struct option_table table = {
 	.sub = "bench",
 	.rows = rows,
 	.width = 18,
+	.words = names,
 	.head = "usage: nearcpu bench [BENCHMARK...] [OPTION...]\n\n"
 		"Measures each row of a table in processes of its own, repetitions interleaved.\n"
 		"Without a name the core set runs, in at most three minutes.\n\n",
@@ -169,11 +173,9 @@ static const struct option_table table = {
 static int check_names(void)
 {
 	for (size_t i = 0; i < o->name_count; i++)
-		if (!is_benchmark(o->names[i]))
-			return usage_error(
-				"bench",
-				"unknown benchmark '%s'; 'nearcpu bench --list' names them",
-				o->names[i]);
+		if (!name_find(ROWS(names), o->names[i]))
+			return unknown_name("bench", "benchmark", o->names[i],
+					    "; 'nearcpu bench --list' names them", ROWS(names));
 	for (size_t i = 0; bench_registry[i] && o->scale && o->name_count; i++)
 		if ((bench_registry[i]->pattern || bench_registry[i]->program) &&
 		    is_named(bench_registry[i]->name))
@@ -287,6 +289,7 @@ int main(int argc, char **argv)
 	tool_begin();
 	if (argc > 1 && strcmp(argv[1], "--row") == 0)
 		return row_main(argc - 2, argv + 2);
+	names_read();
 	code = read_options(argc, argv);
 	if (code == OPTIONS_DONE)
 		code = want_list ? finish_help("bench", rows_list()) : rows_run();

@@ -27,6 +27,10 @@ install_prefix() {
 	if grep -rl -e "$STAGE/prefix" -e "$SOURCE" "$prefix"; then
 		die "these files name the directory they were made in"
 	fi
+	[[ ! -x $prefix/bin/nearcpu || -s $prefix/share/bash-completion/completions/nearcpu &&
+		-s $prefix/share/zsh/site-functions/_nearcpu &&
+		-s $prefix/share/fish/vendor_completions.d/nearcpu.fish ]] ||
+		die "a shell's completions are missing"
 	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h &&
 		-s $prefix/$LIBDIR/libnearcpu-torture.a && -s $prefix/$LIBDIR/libnearcpu-atomic.a &&
 		-s $prefix/$LIBDIR/nearcpu/libatomic.a ]]

@@ -199,7 +199,7 @@ class Test(command.ScratchCase):
     def test_wrong_usage(self):
         self.expect(command.run("heap"), 2, "no file given")
         self.expect(command.run("heap", "a", "b"), 2, "one file at a time")
-        self.expect(command.run("heap", "--no-such"), 2, "unknown option '--no-such'")
+        self.expect(command.run("heap", "--no-such"), 2, "there is no option '--no-such'")
         self.expect(command.run("heap", self.path("none")), 1, "cannot open", "No such file")
         self.expect(command.run("heap", self.dir), 1, "cannot read", "Is a directory")
         self.assertIn("usage: nearcpu heap", command.run("heap", "--help").stdout)

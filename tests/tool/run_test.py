@@ -116,7 +116,7 @@ class Refused(Case):
                 (["--stats", "--compare", "true"], "exclude each other"),
                 (["--repeat", "3", "true"], "go with --compare"),
                 (["--json", "x", "true"], "--json goes with"),
-                (["--frobnicate", "true"], "unknown option '--frobnicate'"),
+                (["--frobnicate", "true"], "there is no option '--frobnicate'"),
                 (["--compare", "--repeat", "0", "true"], "--repeat takes"),
                 (["--compare", "--repeat", "x", "true"], "--repeat takes"),
                 (["--conf", "x:" + "1" * 5000, "true"], "too long"),

@@ -146,9 +146,9 @@ class Sim(Case):
         self.wrong("--cpus", "4", "--nodes", "5", words=("--nodes", "from 1 to 4"))
         for value in ("", "24", "3-1", "1,", "1-", "a", "0-24", "-1", "1--2"):
             self.wrong("--cpuset=" + value, words=("--cpuset", value))
-        self.wrong("--load", "nothing", words=("unknown load 'nothing'", "--list"))
-        self.wrong("--policy", "6.4,7", words=("unknown policy '7'", "--list"))
-        self.wrong("--policy", "", words=("unknown policy ''",))
+        self.wrong("--load", "nothing", words=("there is no load 'nothing'", "--list"))
+        self.wrong("--policy", "6.4,7", words=("there is no policy '7'", "--list"))
+        self.wrong("--policy", "", words=("there is no policy ''",))
         self.wrong("more", words=("unexpected argument 'more'",))
         self.wrong("--seconds", "2", words=("--kernel",))
         self.wrong("--kernel", "--seconds", "0", words=("--seconds",))

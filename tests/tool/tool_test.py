@@ -8,6 +8,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -64,14 +65,14 @@ class CommandLine(Case):
     def test_wrong_usage(self):
         cases = [
             ([], "no subcommand"),
-            (["frobnicate"], "unknown subcommand 'frobnicate'"),
-            (["--frobnicate"], "unknown option '--frobnicate'"),
-            (["-x"], "unknown option '-x'"),
-            (["info", "--frobnicate"], "unknown option '--frobnicate'"),
+            (["frobnicate"], "there is no subcommand 'frobnicate'"),
+            (["--frobnicate"], "there is no option '--frobnicate'"),
+            (["-x"], "there is no option '-x'"),
+            (["info", "--frobnicate"], "there is no option '--frobnicate'"),
             (["info", "--json=file"], "takes no value"),
             (["info", "extra"], "unexpected argument 'extra'"),
-            (["bench", "-x"], "unknown option '-x'"),
-            (["bench", "nosuch"], "unknown benchmark 'nosuch'"),
+            (["bench", "-x"], "there is no option '-x'"),
+            (["bench", "nosuch"], "there is no benchmark 'nosuch'"),
             (["bench", "--threads"], "needs a value"),
             (["bench", "--json", "same", "--html", "same"], "cannot both write"),
             (["bench", "--row", "hitcounter/nosuch", "1", "1"], "internal"),
@@ -88,6 +89,70 @@ class CommandLine(Case):
                 result = run(*args)
                 self.expect(result, 2, words)
                 self.assertEqual(result.stdout, "")
+
+    def test_help_as_a_subcommand(self):
+        cases = [[], ["--help"], ["trace", "record"], ["trace", "show"]]
+        for name in re.findall(r"(?m)^  ([a-z]+) ", run("help").stdout):
+            cases.append([name])
+        self.assertGreater(len(cases), 13)
+        for args in cases:
+            with self.subTest(args=args):
+                result = run("help", *args)
+                self.expect(result, 0)
+                self.assertEqual(result.stdout, run(*args, "--help").stdout)
+        for args, words in (
+                (["trcae"], "nearcpu: there is no subcommand 'trcae'; did you mean 'trace'?"),
+                (["trace", "recor"], "nearcpu trace: there is no subcommand 'recor'; did you "
+                                     "mean 'record'?"),
+                (["run", "true"], "nearcpu run: there is no subcommand 'true'"),
+                (["run", "--", "true"], "nearcpu run: there is no subcommand '--'"),
+                (["--frobnicate"], "there is no option '--frobnicate'"),
+                (["trace", "record", "true"], "nearcpu record: there is no subcommand 'true'")):
+            with self.subTest(args=args):
+                result = run("help", *args)
+                self.expect(result, 2, words)
+                self.assertEqual(result.stdout, "")
+
+    def test_the_nearest_name(self):
+        cases = [
+            (["stat"], "subcommand", "stat", "stats"),
+            (["sttas"], "subcommand", "sttas", "stats"),
+            (["STATS"], "subcommand", "STATS", "stats"),
+            (["chedk"], "subcommand", "chedk", "check"),
+            (["he"], "subcommand", "he", "heap"),
+            (["helpp"], "subcommand", "helpp", "help"),
+            (["s"], "subcommand", "s", None),
+            ([""], "subcommand", "", None),
+            (["list"], "subcommand", "list", None),
+            (["stats" + 100 * "s"], "subcommand", "stats" + 100 * "s", None),
+            (["\xe9tats"], "subcommand", "\xe9tats", "stats"),
+            (["trace", "snapshto"], "subcommand", "snapshto", "snapshot"),
+            (["trace", "stats"], "subcommand", "stats", "stat"),
+            (["--hlep"], "option", "--hlep", "--help"),
+            (["info", "--jsn"], "option", "--jsn", "--json"),
+            (["info", "--jsn=1"], "option", "--jsn=1", "--json"),
+            (["info", "--xml"], "option", "--xml", None),
+            (["check", "--quite", "/bin/true"], "option", "--quite", "--quiet"),
+            (["trace", "record", "--contxt", "ids", "true"], "option", "--contxt", "--context"),
+            (["stats", "--prometheus_native"], "option", "--prometheus_native",
+             "--prometheus-native"),
+            (["bench", "--itterations", "1"], "option", "--itterations", "--iterations"),
+            (["bench", "hitcuonter"], "benchmark", "hitcuonter", "hitcounter"),
+            (["bench", "xyz"], "benchmark", "xyz", None),
+            (["trace", "record", "--mode", "steam", "true"], "--mode", "steam", "stream"),
+            (["trace", "record", "--mode", "none", "true"], "--mode", "none", None),
+            (["trace", "record", "--level", "warn", "true"], "--level", "warn", "warning"),
+            (["sim", "--prefer", "bot"], "--prefer", "bot", "both"),
+            (["sim", "--load", "two,servres"], "load", "servres", "servers"),
+            (["sim", "--policy", "6.4,idspce"], "policy", "idspce", "idspace"),
+            (["run", "--conf", "slto:cpu", "true"], "setting", "slto", "slot"),
+        ]
+        for args, what, typed, name in cases:
+            with self.subTest(args=args):
+                result = run(*args)
+                nearest = f"; did you mean '{name}'?" if name else ""
+                self.expect(result, 2, f"there is no {what} '{typed}'{nearest}")
+                self.assertEqual("did you mean" in result.stderr, bool(name))
 
     def test_without_the_benchmarks(self):
         """The command has none in it, and tells where they are."""

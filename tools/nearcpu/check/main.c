@@ -40,6 +40,7 @@ static const struct option_table table = {
 	.sub = "check",
 	.rows = rows,
 	.width = 13,
+	.files = true,
 	.head = "usage: nearcpu check [OPTION...] FILE...\n\n"
 		"Verifies the restartable sequences in programs, shared objects, relocatable\n"
 		"objects and archives for x86_64, aarch64 and riscv64: whether the kernel accepts\n"

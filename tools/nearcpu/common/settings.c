@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "common/text.h"
 #include "common/tool.h"
 
@@ -44,8 +45,8 @@ static const struct setting {
 	{"trace_context", "KIND+..."},
 	{"trace_trigger", "EVENT+WORD+...;..."},
 	{"trace_children", "thread"},
+	{0},
 };
-#define COUNT (sizeof(settings) / sizeof(settings[0]))
 
 static bool is_one_of(const char *value, size_t len, const char *words)
 {
@@ -102,10 +103,10 @@ static int refuse_key(const char *item, size_t key_len)
 	char list[1024] = "";
 	struct text text = {list, sizeof(list)};
 
-	for (size_t i = 0; i < COUNT; i++)
-		say(&text, "%s%s", i ? ", " : "", settings[i].key);
-	return usage_error("run", "--conf: there is no setting '%.*s'; there are %s (nearcpu(7))",
-			   (int)key_len, item, list);
+	for (const struct setting *s = settings; s->key; s++)
+		say(&text, "%s %s", s == settings ? "; there are" : ",", s->key);
+	say(&text, " (nearcpu(7))");
+	return unknown_name("run", "setting", strndupa(item, key_len), list, ROWS(settings));
 }
 
 static int check_item(const char *item, size_t len)
@@ -113,9 +114,7 @@ static int check_item(const char *item, size_t len)
 	const char *colon = memchr(item, ':', len);
 	size_t key_len = colon ? (size_t)(colon - item) : len;
 
-	for (size_t i = 0; i < COUNT; i++) {
-		const struct setting *s = &settings[i];
-
+	for (const struct setting *s = settings; s->key; s++) {
 		if (strlen(s->key) != key_len || memcmp(s->key, item, key_len) != 0)
 			continue;
 		if (colon && takes(s, colon + 1, len - key_len - 1))

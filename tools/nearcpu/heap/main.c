@@ -264,6 +264,7 @@ static const struct option_table table = {
 	.sub = "heap",
 	.rows = no_rows,
 	.width = 13,
+	.files = true,
 	.head = "usage: nearcpu heap PROFILE|PID\n\n"
 		"Converts a heap profile that the malloc wrote (NEAR_CONF=heap_profile:PREFIX,\n"
 		"nearcpu run --heap-profile PREFIX) to pprof's protocol buffers; PID, a process\n"

@@ -20,13 +20,16 @@
 static const char *cpus, *nodes, *cpuset, *loads, *policies, *switches, *seed, *size, *groups,
 	*threads, *prefer, *json, *plot, *seconds;
 static bool kernel, list;
+static const char *policy_names[SIM_MOST_POLICIES + 1];
 
 static const struct option_row rows[] = {
 	{"cpus", "N", "CPUs, 1 to 4096 (24)", .string = &cpus},
 	{"nodes", "N", "NUMA nodes, 1 to 64 (2)", .string = &nodes},
 	{"cpuset", "LIST", "the CPUs that tasks may use, as 0-7,12 (all)", .string = &cpuset},
-	{"load", "NAME,...", "what the tasks do (all; --list)", .string = &loads},
-	{"policy", "NAME,...", "policies of ids (all; --list)", .string = &policies},
+	{"load", "NAME,...", "what the tasks do (all; --list)", .string = &loads,
+	 .words = ROWS(sim_loads)},
+	{"policy", "NAME,...", "policies of ids (all; --list)", .string = &policies,
+	 .words = ROWS(policy_names)},
 	{"switches", "N", "context switches of each run (250000)", .string = &switches},
 	{"seed", "N", "of the random numbers (1)", .string = &seed},
 	{"groups", "N", "of 40 tasks that send messages (by the CPUs)", .string = &groups},
@@ -35,7 +38,7 @@ static const struct option_row rows[] = {
 	{"prefer", "WHEN",
 	 "whether migrations prefer nodes with ids: on, off,\nor both: the "
 	 "question (both)",
-	 .string = &prefer},
+	 .string = &prefer, .wants = "on, off or both", WORDS("on", "off", "both")},
 	{"json", "FILE", "write the figures as JSON; - is standard output", .string = &json},
 	{"plot", "FILE", "write them as a drawing, SVG", .string = &plot},
 	{"kernel", NULL, "compare with the running kernel (root)", .flag = &kernel},
@@ -99,7 +102,7 @@ static int take_load(struct sim_report *r, const char *name)
 	while (l->name && strcmp(l->name, name) != 0)
 		l++;
 	if (!l->name)
-		return usage_error("sim", "unknown load '%s'; --list has them", name);
+		return unknown_name("sim", "load", name, "; --list has them", ROWS(sim_loads));
 	for (unsigned i = 0; i < r->load_count; i++)
 		if (r->loads[i] == l)
 			return EXIT_DONE;
@@ -112,7 +115,7 @@ static int take_policy(struct sim_report *r, const char *name)
 	struct sim_policy p;
 
 	if (!sim_find_policy(name, &p))
-		return usage_error("sim", "unknown policy '%s'; --list has them", name);
+		return unknown_name("sim", "policy", name, "; --list has them", ROWS(policy_names));
 	for (unsigned i = 0; i < r->policy_count; i++)
 		if (r->policies[i].name == p.name)
 			return EXIT_DONE;
@@ -172,9 +175,6 @@ static int take_options(struct sim_report *r, struct bits *set)
 	r->params.switches = 250000;
 	r->params.seed = 1;
 	r->size = 64;
-	if (prefer && strcmp(prefer, "on") != 0 && strcmp(prefer, "off") != 0 &&
-	    strcmp(prefer, "both") != 0)
-		return usage_error("sim", "--prefer wants on, off or both, not '%s'", prefer);
 	code = take_numbers(r, set);
 	code = code ? code : take_lists(r);
 	r->params.prefer = prefer && strcmp(prefer, "on") == 0;
@@ -308,8 +308,12 @@ int sim_main(int argc, char **argv)
 {
 	struct bits set = {0};
 	struct sim_report *r;
-	int code = parse_options(&table, argc, argv);
+	struct sim_policy p;
+	int code;
 
+	for (unsigned i = 0; sim_policy(i, &p); i++)
+		policy_names[i] = p.name;
+	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
 	if (optind < argc)

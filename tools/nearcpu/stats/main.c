@@ -40,6 +40,7 @@ static const struct option_table table = {
 	.sub = "stats",
 	.rows = rows,
 	.width = 22,
+	.files = true,
 	.head = "usage: nearcpu stats [OPTION...] FILE\n\n"
 		"Lists what the region in FILE holds (near_region(3)): its counters and their\n"
 		"values, while the programs that share it go on, or after they have ended. A\n"

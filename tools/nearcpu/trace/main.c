@@ -44,12 +44,13 @@ static int take_cpus(const struct option_row *row, const char *value)
 	return usage_error("trace", "--cpu takes a list, such as 0-3,8");
 }
 
-static const char *const levels[] = {"none", "error", "warning", "notice",
-				     "info", "debug", "verbose"};
+#define LEVELS 7
+const char *const trace_levels[LEVELS + 1] = {"none", "error", "warning", "notice",
+					      "info", "debug", "verbose"};
 
 const char *trace_level_name(unsigned level)
 {
-	return level < sizeof(levels) / sizeof(*levels) ? levels[level] : "unknown";
+	return level < LEVELS ? trace_levels[level] : "unknown";
 }
 
 static int take_level(const struct option_row *row, const char *value)
@@ -57,8 +58,8 @@ static int take_level(const struct option_row *row, const char *value)
 	(void)row;
 	if (parse_number(value, 0, UINT32_MAX, &filter.level))
 		return 0;
-	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
-		if (strcmp(value, levels[i]) == 0) {
+	for (size_t i = 0; i < LEVELS; i++)
+		if (strcmp(value, trace_levels[i]) == 0) {
 			filter.level = i;
 			return 0;
 		}
@@ -81,7 +82,8 @@ static const struct option_row rows[] = {
 	{"cpu", "LIST", .take = take_cpus, .help = "only events on these CPUs: 0-3,8"},
 	{"tid", "N", .number = &filter.tid, .least = 1, .most = UINT32_MAX, .wants = "a thread id",
 	 .help = "only events of this thread"},
-	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
+	{"level", "LEVEL", .take = take_level, .words = ROWS(trace_levels),
+	 .help = "only events at least that important"},
 	{"if", "CONDITION", .string = &condition,
 	 .help = "enable: only events with such a value: size>4096"},
 	{"between", "FIRST,LAST", .string = &wanted.between,
@@ -111,6 +113,8 @@ static const struct option_table table = {
 	.sub = "trace",
 	.rows = rows,
 	.width = 23,
+	.files = true,
+	.commands = trace_commands,
 	.head = "usage: nearcpu trace show [--follow|--html FILE] [OPTION...] FILE...\n"
 		"       nearcpu trace list FILE|FOLDER...\n"
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
@@ -122,17 +126,7 @@ static const struct option_table table = {
 		"       nearcpu trace trigger TEXT FILE...\n"
 		"       nearcpu trace record [--help|OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
 		"Reads the files of near_trace(3), while their programs run, or after they have\n"
-		"ended or were killed. A folder stands for the trace files in it.\n\n"
-		"  show     the events as text\n"
-		"  list     sessions and tracepoints\n"
-		"  stat     counts and latencies\n"
-		"  export   the events for other programs\n"
-		"  recover  the same of a damaged file, and a report on what is lost\n"
-		"  enable, disable\n"
-		"           switch tracepoints of a running program on, and off\n"
-		"  snapshot makes a running program copy its rings to a new file\n"
-		"  trigger  makes events of a running program take snapshots\n"
-		"  record   runs a program with its tracepoints switched on\n\n",
+		"ended or were killed. A folder stands for the trace files in it.\n\n",
 	.tail = "\nExit status: 0 done, 1 no trace or damaged, 2 wrong usage.\n",
 };
 
@@ -203,20 +197,28 @@ static int give_order(struct trace *t)
 	return trace_order(t, order);
 }
 
-static const struct subcommand {
-	const char *name;
+struct action {
 	int (*main)(struct trace *t);
 	const char *argument; /* before the files, of an order */
-} subcommands[] = {
-	{"show", show, NULL},
-	{"list", trace_list, NULL},
-	{"stat", stat_events, NULL},
-	{"export", export, NULL},
-	{"recover", recover, NULL},
-	{"enable", give_order, "pattern"},
-	{"disable", give_order, "pattern"},
-	{"snapshot", give_order, "new file"},
-	{"trigger", give_order, "trigger"},
+};
+
+const struct command_row trace_commands[] = {
+	{"show", "the events as text", .data = &(const struct action){.main = show}},
+	{"list", "sessions and tracepoints", .data = &(const struct action){.main = trace_list}},
+	{"stat", "counts and latencies", .data = &(const struct action){.main = stat_events}},
+	{"export", "the events for other programs", .data = &(const struct action){.main = export}},
+	{"recover", "the same of a damaged file, and a report on what is lost",
+	 .data = &(const struct action){.main = recover}},
+	{"enable", "switch tracepoints of a running program on",
+	 .data = &(const struct action){give_order, "pattern"}},
+	{"disable", "switch tracepoints of a running program off",
+	 .data = &(const struct action){give_order, "pattern"}},
+	{"snapshot", "make a running program copy its rings to a new file",
+	 .data = &(const struct action){give_order, "new file"}},
+	{"trigger", "make events of a running program take snapshots",
+	 .data = &(const struct action){give_order, "trigger"}},
+	{"record", "run a program with its tracepoints switched on", .main = trace_record},
+	{.name = NULL},
 };
 
 static int check_pairs(const char *sub)
@@ -268,7 +270,7 @@ static int check_options(const char *sub)
 	return EXIT_DONE;
 }
 
-static int trace_run(const struct subcommand *sub, char **paths)
+static int trace_run(const struct action *sub, char **paths)
 {
 	bool is_recovery = sub->main == recover;
 	struct trace t;
@@ -288,8 +290,9 @@ static int trace_run(const struct subcommand *sub, char **paths)
 	return code;
 }
 
-static int run_words(const struct subcommand *sub, int count, char **words)
+static int run_words(const struct command_row *row, int count, char **words)
 {
+	const struct action *sub = row->data;
 	int code = EXIT_DONE;
 
 	if (sub->argument && count < 1)
@@ -298,15 +301,15 @@ static int run_words(const struct subcommand *sub, int count, char **words)
 		return usage_error("trace", "no file given");
 	if (sub->argument)
 		code = trace_make_order(
-			order, sizeof(order), sub->name, words[0],
-			strcmp(sub->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
+			order, sizeof(order), row->name, words[0],
+			strcmp(row->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
 	filter.level = sub->argument ? UINT32_MAX : filter.level;
 	return code ? code : trace_run(sub, words + (sub->argument != NULL));
 }
 
 int trace_main(int argc, char **argv)
 {
-	size_t i = 0, n = sizeof(subcommands) / sizeof(*subcommands);
+	const struct command_row *row;
 	int code;
 
 	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
@@ -317,14 +320,14 @@ int trace_main(int argc, char **argv)
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;
 	}
-	if (strcmp(argv[1], "record") == 0)
-		return trace_record(argc - 1, argv + 1);
-	while (i < n && strcmp(argv[1], subcommands[i].name) != 0)
-		i++;
-	if (i == n)
-		return usage_error("trace", "unknown subcommand '%s'", argv[1]);
+	row = name_find(ROWS(trace_commands), argv[1]);
+	if (!row)
+		return unknown_name("trace", "subcommand", argv[1], "", ROWS(trace_commands));
+	if (row->main)
+		return row->main(argc - 1, argv + 1);
 	code = parse_options(&table, argc - 1, argv + 1);
-	if (code == OPTIONS_DONE)
-		code = check_options(argv[1]);
-	return code ? code : run_words(&subcommands[i], argc - 1 - optind, argv + 1 + optind);
+	if (code != OPTIONS_DONE)
+		return code;
+	code = check_options(argv[1]);
+	return code ? code : run_words(row, argc - 1 - optind, argv + 1 + optind);
 }

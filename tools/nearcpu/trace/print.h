@@ -27,6 +27,7 @@ int64_t trace_load_signed(const char *at, unsigned size);
 const char *trace_address(const struct trace_field *f, uint64_t address);
 void trace_print_seconds(FILE *out, uint64_t ns);
 const char *trace_level_name(unsigned level);
+extern const char *const trace_levels[]; /* ends with NULL */
 
 /* What show has as the time of an event. */
 extern enum trace_clock { TRACE_SINCE_BEGIN, TRACE_UTC, TRACE_LOCAL } trace_clock;

@@ -36,16 +36,18 @@ static int take_trigger(const struct option_row *row, const char *value)
 static const struct option_row rows[] = {
 	{"output", "FOLDER", .string = &output,
 	 .help = "where each process makes its file (one in /dev/shm)"},
-	{"mode", "MODE", .string = &mode,
+	{"mode", "MODE", .string = &mode, .wants = "overwrite, stop or stream",
+	 WORDS("overwrite", "stop", "stream"),
 	 .help = "overwrite: the newest events stay; stop: the oldest;\n"
 		 "stream: they move to further files (overwrite)"},
 	{"ring", "BYTES", .string = &ring, .help = "of each ring: 256k to 1g (1m)"},
 	{"max", "BYTES", .string = &max, .help = "of all rings of a process (no bound)"},
 	{"file-size", "BYTES", .string = &file, .help = "of a further file of a stream (64m)"},
 	{"files", "N", .string = &files, .help = "how many of these stay (4)"},
-	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
+	{"level", "LEVEL", .string = &level, .words = ROWS(trace_levels + 1),
+	 .wants = "a name, such as warning", .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
-	{"context", "KIND,...", .string = &context,
+	{"context", "KIND,...", .string = &context, WORDS("ids", "thread", "process", "stack"),
 	 .help = "what all events have besides: ids, thread, process,\nstack"},
 	{"trigger", "TEXT", .take = take_trigger,
 	 .help = "such an event takes a snapshot, as of near_trace_trigger(3):\n"
@@ -70,14 +72,14 @@ static const struct option_table table = {
 };
 
 static const struct setting {
-	const char *key, *const *value, *option, *wants; /* wants: NULL: any text */
+	const char *key, *const *value, *option, *wants; /* wants: NULL: any text or checked */
 } settings[] = {
-	{"trace_mode", &mode, "--mode", "overwrite, stop or stream"},
+	{"trace_mode", &mode, "--mode", NULL},
 	{"trace_ring", &ring, "--ring", "a number, such as 4m"},
 	{"trace_max", &max, "--max", "a number, such as 4m"},
 	{"trace_file", &file, "--file-size", "a number, such as 4m"},
 	{"trace_files", &files, "--files", "a number, such as 8"},
-	{"trace_level", &level, "--level", "a name, such as warning"},
+	{"trace_level", &level, "--level", NULL},
 	{"trace_enable", &names, "--name", NULL},
 	{"trace_context", &context, "--context", NULL},
 };
