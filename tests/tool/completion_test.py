@@ -112,6 +112,45 @@ class Completion(Case):
                 self.assertEqual(found, changes.get(line, words))
         return terminal
 
+    def test_what_the_command_tells(self):
+        """With the help of a subcommand or an option; a value has none."""
+        for args, kind, line in (
+                ([""], "words", "stats\tlist what a region that programs share holds"),
+                (["trace", ""], "words", "stat\tcounts and latencies"),
+                (["help", "trace", ""], "words", "stat\tcounts and latencies"),
+                (["stats", "--"], "words", "--json\tas JSON"),
+                (["trace", "record", "--cont"], "words", "--context\twhat all events have "
+                 "besides: ids, thread, process, stack"),
+                (["trace", "record", "--mode", ""], "words", "stop"),
+                (["trace", "show", "--level=x"], "words", "--level=debug"),
+                (["sim", "--load", "two,"], "words", "two,ten"),
+                (["sim", ""], "words", "--plot\twrite them as a drawing, SVG"),
+                (["run", "--region", ""], "files", None),
+                (["locks", "--keep=x"], "folders", None),
+                (["check", "--quiet", "--", "--x"], "files", None),
+                (["ids", "--size", "1", "--", "a", "--b", "c"], "command 3", None),
+                (["run", "--", ""], "command 1", None),
+                (["trace", "record", "--sched", "a", "--mode", ""], "command 3", None)):
+            with self.subTest(args=args):
+                result = run("--complete", *args)
+                self.expect(result, 0)
+                lines = result.stdout.splitlines()
+                self.assertEqual(lines[0], kind)
+                if line:
+                    self.assertIn(line, lines[1:])
+                else:
+                    self.assertEqual(lines[1:], [])
+        self.expect(run("--complete"), 2, "there is no option '--complete'")
+
+    def test_every_option_is_offered(self):
+        """What the help has, and nothing else."""
+        for args in ([], ["run"], ["check"], ["stats"], ["trace", "show"], ["trace", "record"],
+                     ["heap"], ["locks"], ["ids"], ["sim"]):
+            with self.subTest(args=args):
+                offered = run("--complete", *args, "--").stdout
+                self.assertEqual(re.findall(r"(?m)^(--[\w-]+)", offered),
+                                 re.findall(r"(?m)^  (--[\w-]+)", run(*args, "--help").stdout))
+
     def test_bash(self):
         self.needs("bash")
         shell = ["bash", "--norc", "--noprofile", "-i"]

@@ -111,7 +111,7 @@ static void translate(const struct option_table *table, struct option *longs, ch
 /* The first `head` letters of `typed` stay before the name. */
 static void offer(const char *typed, size_t head, const char *name, const char *help)
 {
-	printf("%.*s%s\t", (int)head, typed, name);
+	printf("%.*s%s%s", (int)head, typed, name, *help ? "\t" : "");
 	for (; *help; help++)
 		putchar(*help == '\n' ? ' ' : *help);
 	putchar('\n');
@@ -168,7 +168,8 @@ static void word_complete(const struct option_table *table, const char *typed, b
 
 /* The shells' files (packaging/completions) know no names. `nearcpu --complete WORD...`, with the
  * words up to the one that is typed, prints as a first line
- *	words: in the other lines, each with a tab and its help; whatever has been typed of them
+ *	words: in the other lines, with a tab and help if there is one; also what does not begin
+ *	as typed
  *	files, folders: of the shell's own completion
  *	command N: the last N words are a command of their own */
 static int options_complete(const struct option_table *table, int count, char **words)
