@@ -3,9 +3,9 @@
 # usage: chroot.sh DIRECTORY USER
 #
 # Builds this tree and runs its ctest label package, as packagers do: in a Debian of its own that
-# has what README.md names, without a network, /dev/shm, /sys or a home directory. Only the build
-# directory and /tmp can be written; ptrace is refused, and the tests have one CPU. As the user
-# nobody, or as root and without g++. The Debian is made once, in DIRECTORY (600 MB, one to two
+# has what docs/packaging.md names, without a network, /dev/shm, /sys or a home directory. Only the
+# build directory and /tmp can be written; ptrace is refused, and the tests have one CPU. As the
+# user nobody, or as root and without g++. The Debian is made once, in DIRECTORY (600 MB, one to two
 # minutes), from the archives that apt knows here. Prints what is skipped, and the times.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
