@@ -263,17 +263,23 @@ static bool write_in(struct near__trace_run *t, const struct class *c, struct ne
 	return near__trace_write_fallback(t, e);
 }
 
-/* Of the process's domain: a handler may fork before the section is counted, and its child begin a
- * session. What is counted in another domain than the child's own nobody waits for. */
-static uint64_t section_begin(struct near_rcu **domain)
+/* Begins a section, and finds the session; for an event, a child begins its own. If a handler has
+ * forked before the session was loaded, this is the child, and the section is in a domain for which
+ * nobody waits any more: there is another one. */
+static struct near__trace_run *section_begin(bool is_event, struct near_rcu **domain,
+					     uint64_t *token)
 {
-	uint64_t token;
+	struct near__trace_run *t;
 
 	do {
 		*domain = __atomic_load_n(&near__trace.rcu, __ATOMIC_RELAXED);
-		token = near__rcu_count_in(*domain);
+		*token = near__rcu_count_in(*domain);
+		/* Acquire: what starts a trace stores more than what the pointer leads to. */
+		t = __atomic_load_n(&near__trace.current, __ATOMIC_ACQUIRE);
+		if (!t && is_event && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
+			t = near__trace.resume();
 	} while (*domain != __atomic_load_n(&near__trace.rcu, __ATOMIC_RELAXED));
-	return token;
+	return t;
 }
 
 /* A signal handler that forks in the middle leaves the section to its child (see
@@ -290,11 +296,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		return false;
 	if (mine)
 		mine->inside++;
-	token = section_begin(&domain);
-	/* Acquire: what starts a trace stores more than what the pointer leads to. */
-	t = __atomic_load_n(&near__trace.current, __ATOMIC_ACQUIRE);
-	if (!t && e && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
-		t = near__trace.resume();
+	t = section_begin(e != NULL, &domain, &token);
 	if (t && e && t->clock == clock)
 		written = write_in(t, c, e);
 	if (t && e && !written && e->is_rest)
