@@ -20,7 +20,8 @@ build() {
 	mkdir -p "$1/source"
 	tar -C "$SOURCE" --exclude=./build --exclude=./.git -cf - . | tar -C "$1/source" -xf -
 	"$CMAKE" -G Ninja -S "$1/source" -B "$1/build" -DNEAR_TESTS=OFF -DNEAR_BENCH=OFF \
-		-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g $protection" >"$1/log"
+		-DCMAKE_BUILD_TYPE=None -DCMAKE_INSTALL_PREFIX=/usr \
+		-DCMAKE_C_FLAGS="-O1 -g $protection" >"$1/log"
 	"$CMAKE" --build "$1/build" --parallel "$2" >>"$1/log" || { tail "$1/log" && exit 1; }
 	DESTDIR=$1/root "$CMAKE" --install "$1/build" >>"$1/log"
 }
@@ -33,5 +34,5 @@ find "$work/a/root" -name '*.a' -exec readelf -n {} + | awk -v note="$note" '
 	/^File: / { check(); file = $0; has = note == "" }
 	note != "" && index($0, note) { has = 1 }
 	END { check(); exit bad || file == "" }'
-[[ -s $work/a/root/usr/local/share/doc/nearcpu/LICENSE ]]
+[[ -s $work/a/root/usr/share/doc/nearcpu/LICENSE ]]
 rm -rf "$work"
