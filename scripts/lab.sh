@@ -126,6 +126,50 @@ cost() {
 	say "dev: the tables are in docs/scale.md"
 }
 
+# Each script in lab/packages builds a package and uses it as its users do. It runs in the root of
+# the tree with a folder of its own as its argument; its line "# Packages:" names what it needs of
+# Debian. Exit status 77: skipped, and its last line is the reason.
+#
+# package_run NAME: prints what became of it. Returns 1 if it failed.
+package_run() {
+	local name=$1 log=$LOGS/package-$1.log work=build/packages/$1 began=$SECONDS status=0
+	mkdir -p "$work"
+	: >"$log"
+	say "== $name"
+	run_logged "$log" bash "lab/packages/$name.sh" "$PWD/$work" || status=$?
+	case $status in
+	0) echo "ok $name: $((SECONDS - began)) s" ;;
+	77) echo "skipped $name: $(tail -n 1 "$log")" ;;
+	*)
+		tail -n 20 "$log" >&2
+		echo "FAILED $name: the log is ${log#"$ROOT"/}"
+		return 1
+		;;
+	esac
+}
+
+# packages NAME...: all scripts without a name.
+packages() {
+	local name known wanted=() missing failed=0
+	mapfile -t known < <(basename -s .sh lab/packages/*.sh | grep -vx common)
+	for name; do
+		[[ " ${known[*]} " = *" $name "* ]] ||
+			bad_usage "no package '$name': ${known[*]}"
+	done
+	(($# > 0)) || set -- "${known[@]}"
+	ensure_packages test
+	mkdir -p "$LOGS"
+	stop_on_signals
+	for name; do
+		read -ra wanted < <(sed -n 's/^# Packages: //p' "lab/packages/$name.sh")
+		mapfile -t missing < <(not_installed "${wanted[@]}")
+		[[ ! ${missing[*]} ]] || apt_install "${missing[@]}" ||
+			fail "could not install ${missing[*]}"
+		package_run "$name" || failed=1
+	done
+	((failed == 0)) || fail "not all packages work"
+}
+
 cmd_lab() {
 	local minutes=10
 	case ${1:-} in
@@ -138,6 +182,9 @@ cmd_lab() {
 		[[ $# -eq 1 || ($# -eq 2 && $2 = --update) ]] || bad_usage "lab cost takes --update"
 		ensure_packages matrix
 		cost "${@:2}"
+		;;
+	packages)
+		packages "${@:2}"
 		;;
 	proof)
 		(($# == 1)) || bad_usage "lab proof takes no '$2'"
