@@ -82,7 +82,12 @@ cmd_docs() {
 	ensure_packages docs
 	cmake --preset release >/dev/null
 	cmake --build build/release --target man docs
-	say "dev: API pages in build/docs/html/index.html, man pages in build/release/man"
+	if [[ -f build/docs/html/index.html ]]; then
+		say "dev: the site is build/docs/html/index.html"
+	else
+		say "dev: the API pages are in build/docs/html/api/index.html"
+	fi
+	say "dev: man pages for man(1) are in build/release/man"
 }
 
 # build_crate NAME: as CMake does it. Cargo reads the settings of the directory that it runs in.

@@ -45,7 +45,7 @@ packages_for() {
 	build) ;;
 	fmt) wanted=(clang-format git) ;;
 	lint) wanted+=("${TEST_PACKAGES[@]}" "${MATRIX_PACKAGES[@]}") ;;
-	docs) wanted+=(doxygen) ;;
+	docs) wanted+=(doxygen python3 python3-venv) ;;
 	bench)
 		wanted+=("${BENCH_PACKAGES[@]}")
 		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${TRACER_PACKAGES[@]}")

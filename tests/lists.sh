@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # usage: lists.sh [SOURCE]
 # Compares lists: each public function is named in a man page and in a test, and the pages name no
-# function that is not there. The keys of NEAR_CONF are those that its warnings list.
+# function that is not there. The keys of NEAR_CONF are those that its warnings list. The site's
+# pages include their listings, from files that tests compile or run.
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 
@@ -82,6 +83,33 @@ report "is in tools/nearcpu/common/settings.c, and no setting" < <(comm -13 <(ke
 report "is a setting, and not in near_conf(7)" < <(comm -23 <(keys_in_tables) <(keys_in_page))
 report "is in near_conf(7), and no setting" < <(comm -13 <(keys_in_tables) <(keys_in_page))
 (($(keys_in_tables | wc -l) >= 20)) || report "settings found" <<<"too few"
+
+# Blocks of code that are typed into a page, and files that no page shows.
+typed_blocks() {
+	find docs/site -name '*.md' ! -path docs/site/README.md -exec awk '
+		BEGIN {
+			allowed = "^[{](literalinclude|include|toctree|man-index|headers|note|" \
+				"warning|tip)[}]"
+		}
+		FNR == 1 { fence = "" }
+		/^ *(```+|~~~+)/ {
+			mark = $1
+			sub(/[^`~].*/, "", mark)
+			if (fence != "") {
+				if (index(mark, fence) == 1) fence = ""
+				next
+			}
+			fence = mark
+			info = substr($0, index($0, mark) + length(mark))
+			if (info !~ /^text$/ && info !~ allowed) print FILENAME ":" FNR ": " $0
+		}
+		fence == "" && /^(    |\t)[^ ]/ && before == "" { print FILENAME ":" FNR ": " $0 }
+		{ before = $0 }' {} +
+}
+report "is a block that is typed: include it from a file (docs/site/README.md)" < <(typed_blocks)
+report "is shown by no page of docs/site" < <(for path in docs/site/sessions/*.session; do
+	grep -rqF "sessions/${path##*/}" docs/site --include='*.md' || echo "$path"
+done)
 
 count=$(wc -l <<<"$functions")
 echo "$count public functions"
