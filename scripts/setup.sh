@@ -33,6 +33,7 @@ OPTIONAL_MATRIX_PACKAGES+=(python3-venv)
 OPTIONAL_MATRIX_PACKAGES+=(golang-go)
 # For what it shows of the structures, packaging/gdb.py.
 OPTIONAL_MATRIX_PACKAGES+=(gdb)
+OPTIONAL_MATRIX_PACKAGES+=(libjemalloc-dev) # for a listing of examples/coming_from
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.
 # shellcheck disable=SC2034

@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: lttng_ours.sh PROGRAM FOLDER
+set -e
+nearcpu trace record --name 'shop:*' --output "$2" "$1"
+nearcpu trace show "$2"
