@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* [config] */
 struct config {
 	struct near_rcu_head head; /* the first member */
 	int limit;
@@ -43,6 +44,7 @@ static void *reader(void *limit)
 	near_rcu_exit(&domain, t);
 	return NULL;
 }
+/* [/config] */
 
 int main(void)
 {

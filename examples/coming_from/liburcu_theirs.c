@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* [config] */
 struct config {
 	struct rcu_head head;
 	int limit;
@@ -42,6 +43,7 @@ static void *reader(void *limit)
 	urcu_memb_unregister_thread();
 	return NULL;
 }
+/* [/config] */
 
 int main(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A shop that traces its orders, with LTTng-UST. lttng_theirs.sh records it. */
+/* [program] */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "lttng_theirs_tp.h"
@@ -10,3 +11,4 @@ int main(void)
 		lttng_ust_tracepoint(shop, order, id, "alice", 2.5 * id);
 	return 0;
 }
+/* [/program] */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: lttng_theirs.sh PROGRAM FOLDER
 set -e
+# [commands]
 lttng create shop-$$ --output="$2"
 lttng enable-event --userspace 'shop:*'
 lttng add-context --userspace --type=vtid
@@ -9,3 +10,4 @@ lttng start
 "$1"
 lttng destroy shop-$$
 babeltrace2 "$2"
+# [/commands]

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off */
+/* [tracepoint] */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER shop
 
@@ -11,7 +13,6 @@
 #include <lttng/tracepoint.h>
 #include <stdint.h>
 
-/* clang-format off */
 LTTNG_UST_TRACEPOINT_EVENT(
 	shop, order,
 	LTTNG_UST_TP_ARGS(uint32_t, id, const char *, customer, double, total),
@@ -22,8 +23,8 @@ LTTNG_UST_TRACEPOINT_EVENT(
 	)
 )
 LTTNG_UST_TRACEPOINT_LOGLEVEL(shop, order, LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO)
-/* clang-format on */
 
 #endif
 
 #include <lttng/tracepoint-event.h>
+/* [/tracepoint] */

@@ -7,6 +7,7 @@
 
 #define BLOCKS 1000
 
+/* [heap] */
 static struct near_malloc_stats heap_now(void)
 {
 	struct near_malloc_stats now;
@@ -19,6 +20,7 @@ static void heap_trim(void)
 {
 	malloc_trim(0); /* all slots' caches, too */
 }
+/* [/heap] */
 
 int main(void)
 {

@@ -15,6 +15,7 @@ struct heap {
 	size_t in_use, resident;
 };
 
+/* [heap] */
 static struct heap heap_now(void)
 {
 	struct heap now = {0, 0};
@@ -33,6 +34,7 @@ static void heap_trim(void)
 	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
 	mallctl("arena." STRING(MALLCTL_ARENAS_ALL) ".purge", NULL, NULL, NULL, 0);
 }
+/* [/heap] */
 
 int main(void)
 {

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+# [count]
 near = ctypes.CDLL("libnearcpu-ffi.so.0.2")
 near.near_ffi_size.restype = ctypes.c_size_t
 add = near.near_shared_counters_add
@@ -47,3 +48,4 @@ for last in signal.SIGTERM, signal.SIGKILL:
 for _ in range(2):
     os.wait()
 subprocess.run(["nearcpu", "stats", "--openmetrics", sys.argv[1]], check=True)
+# [/count]

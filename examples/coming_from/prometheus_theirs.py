@@ -5,6 +5,7 @@ Python: prometheus_ours.py does the same with a region. Needs PROMETHEUS_MULTIPR
 import os
 import signal
 
+# [count]
 from prometheus_client import CollectorRegistry, Counter, generate_latest, multiprocess
 
 requests = Counter("requests", "Answered.", ["code"])
@@ -25,3 +26,4 @@ for _ in range(2):
 registry = CollectorRegistry()
 multiprocess.MultiProcessCollector(registry)
 print(generate_latest(registry).decode(), end="")
+# [/count]

@@ -14,6 +14,7 @@
 #include <vector>
 
 // clang-format off
+// [lock]
 // std::shared_lock, std::unique_lock and std::scoped_lock take it.
 class SharedMutex {
 public:
@@ -36,8 +37,10 @@ public:
 private:
 	near_rwlock lock_;
 };
+// [/lock]
 // clang-format on
 
+// [prices]
 static near_counter lookups;
 NEAR_EARLY(lookups, near_counter_init(&lookups));
 static SharedMutex mutex;
@@ -58,6 +61,7 @@ static void set_price(const std::string &name, int value)
 
 	prices[name] = value;
 }
+// [/prices]
 
 int main()
 {

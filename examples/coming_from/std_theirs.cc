@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+// [prices]
 static std::atomic<long> lookups;
 static std::shared_mutex mutex;
 static std::map<std::string, int> prices;
@@ -29,6 +30,7 @@ static void set_price(const std::string &name, int value)
 
 	prices[name] = value;
 }
+// [/prices]
 
 int main()
 {
