@@ -13,6 +13,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
+import facts  # pylint: disable=wrong-import-position
+
 project = "Nearcpu"  # pylint: disable=invalid-name
 release = version = re.search(  # pylint: disable=invalid-name
     r"^ *VERSION ([0-9.]+)$", (ROOT / "CMakeLists.txt").read_text("utf-8"), re.MULTILINE).group(1)
@@ -27,6 +29,8 @@ exclude_patterns.append("docs/site/README.md")
 nitpicky = True
 highlight_language = "none"  # a listing names its language
 myst_heading_anchors = 4
+myst_enable_extensions = ["substitution"]
+myst_substitutions = facts.all_facts(ROOT)
 smartquotes = False
 
 html_theme = "furo"
@@ -43,7 +47,7 @@ html_theme_options = {
                             "font-stack--monospace": "ui-monospace, monospace"},
 }
 pygments_style = "default"
-pygments_dark_style = "monokai"
+pygments_dark_style = "github-dark"
 # A folder without pages yet.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(
     lambda record: "didn't match any documents" not in record.msg)

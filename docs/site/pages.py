@@ -211,19 +211,26 @@ class ScdParser(Parser):
         page = f"{path.stem[:-2]}({path.stem[-1]})"
         inline = Inline(docname)
         blocks = Blocks(inline)
-        top = section(document, f"{page}: {line}")
+        top = section(document, page)
+        top += nodes.paragraph("", line[0].upper() + line[1:])
         document += top
         inner = top
         for title, body in sections(inputstring):
             if title == "# NAME":
                 if len(names) > 1:
-                    top += nodes.paragraph("", ", ".join(names))
+                    top += nodes.paragraph("", "", *commas(names))
                 continue
             below = section(document, inline.plain(title.lstrip("# ")))
             (inner if title.startswith("##") else top).append(below)
             inner = inner if title.startswith("##") else below
             blocks.prototypes = title == "# SYNOPSIS"
             blocks.parse(body, below)
+
+
+def commas(names):
+    for at, name in enumerate(names):
+        yield nodes.Text(", " if at else "")
+        yield nodes.strong("", name)
 
 
 def sections(text):
@@ -295,6 +302,22 @@ class ManIndex(Directive):
         return found
 
 
+class Headers(Directive):
+    """The public headers with the lines that they begin with, and links to Doxygen's pages."""
+
+    def run(self):
+        items = nodes.definition_list(classes=["scd"])
+        for path in sorted((ROOT / "include/nearcpu").glob("*.h")):
+            text = path.read_text("utf-8").split("\n", 1)[1]  # below the licence
+            line = re.match(r"/\* (?:\w+(?: and \w+)*: )?(.*?\.)\s", text, re.DOTALL).group(1)
+            page = f"../../api/{path.stem.replace('_', '__')}_8h.html"
+            items += nodes.definition_list_item(
+                "", nodes.term("", "", nodes.reference("", f"nearcpu/{path.name}", refuri=page)),
+                nodes.definition("", nodes.paragraph("", " ".join(
+                    line.replace("\n *", " ").split()))))
+        return [items]
+
+
 class ReadmeLinks(Transform):
     """A link to the README is one to the first page, which has most of it."""
 
@@ -312,4 +335,5 @@ def setup(app):
     app.add_source_parser(ScdParser)
     app.add_transform(References)
     app.add_directive("man-index", ManIndex)
+    app.add_directive("headers", Headers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
