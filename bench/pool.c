@@ -145,6 +145,23 @@ INLINE void put_cache(struct item *item)
 		spill();
 }
 
+/* When the thread ends: else nothing would point to its list. */
+static void leave_list(void)
+{
+	struct item *last = local_first;
+
+	if (!last)
+		return;
+	while (last->next)
+		last = last->next;
+	pthread_mutex_lock(&lock);
+	last->next = first;
+	first = local_first;
+	pthread_mutex_unlock(&lock);
+	local_first = NULL;
+	local_count = 0;
+}
+
 /* ---- allocators ---- */
 
 static void *(*scalable_malloc)(size_t n);
@@ -204,6 +221,7 @@ INLINE void get_and_put(struct bench_thread *t, struct item *(*get)(void),
 		put(item);
 		BENCH_BARRIER();
 	}
+	leave_list();
 }
 
 /* ---- passed on ---- */
@@ -252,6 +270,10 @@ INLINE void pass_on(struct bench_thread *t, struct item *(*get)(void), void (*pu
 		if (puts)
 			take_items(&inboxes[t->index], put);
 	}
+	/* The arrays end with the thread. Acquire: the other one has read them. */
+	while (gets && atomic_load_explicit(&inboxes[t->index ^ 1].items, memory_order_acquire))
+		sched_yield();
+	leave_list();
 }
 
 #define WAYS(kind)                                                                                 \

@@ -199,6 +199,7 @@ static int run_server(struct bench_run *run, struct bench_sample *out, struct wa
 	run->done = all.count;
 	run->wrong = bench_compare(all.count, out->ops);
 	near_histogram_snapshot_free(&all);
+	free(servers);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
     measured.py report NEARCPU [ARGUMENT...]
     measured.py page NEARCPU FOLDER
+    measured.py chart NEARCPU FILE [ARGUMENT...]
 
 report prints one text about this machine in Markdown, at most 100 columns wide, to be pasted into
 an issue: from the JSON of `nearcpu bench --report ARGUMENT...`. It has no name of the host or of a
@@ -12,6 +13,10 @@ user, and no path. With --json FILE among the arguments the JSON is kept.
 page runs every benchmark and writes the reports to a file that is named after the machine, in
 FOLDER: docs/measured. It takes about half an hour. Run it on a quiet machine: the text reports
 disturbances.
+
+chart draws what the README shows, an SVG, to FILE: docs/bench.svg. It takes a minute on a quiet
+machine: one thread for each CPU, each row the CPU time of an operation. ARGUMENTs are those of
+nearcpu bench, such as --repeat 15.
 
 NEARCPU is the command. Exit status: that of nearcpu."""
 
@@ -25,6 +30,9 @@ import tempfile
 import textwrap
 from statistics import median
 
+sys.dont_write_bytecode = True
+import chart as drawing  # pylint: disable=wrong-import-position
+
 # The benchmarks of which there is no report, by title.
 TABLES = {
     "Histograms, pools and queues": ["histogram", "pool", "queue", "memory"],
@@ -37,7 +45,10 @@ TABLES = {
 
 def run(tool, *args, **more):
     print("nearcpu bench", *args, file=sys.stderr, flush=True)
-    done = subprocess.run([tool, "bench", *args], text=True, check=False, **more)
+    try:
+        done = subprocess.run([tool, "bench", *args], text=True, check=False, **more)
+    except OSError as error:
+        sys.exit(f"measured.py: {tool}: {error.strerror}")
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout
@@ -295,6 +306,27 @@ def page(tool, folder):
     print(path, file=sys.stderr)
 
 
+def chart(tool, path, *args):
+    """In two runs: not all of the benchmarks have parts."""
+    threads = ["--threads", str(len(os.sched_getaffinity(0)))]
+    runs = []
+    for names in (["hitcounter", "list", "refcount", "histogram"],
+                  ["pool", "idspace", "--only", "same,private"]):
+        with tempfile.TemporaryDirectory() as folder:
+            run(tool, *names, *threads, *args, "--json", f"{folder}/json", stdout=sys.stderr)
+            with open(f"{folder}/json", encoding="utf-8") as file:
+                runs.append(json.load(file))
+    machine, quiet = runs[0]["machine"], all(one["load"]["quiet"] for one in runs)
+    about = (f"CPU time of an operation, logarithmic; {threads[1]} threads on "
+             f"{machine['cpus']['allowed']['count']} CPUs, {machine['processor']}; median of "
+             f"{runs[0]['repeat']} runs" + ("" if quiet else "; the machine was not quiet"))
+    text = drawing.draw(sum((one["tables"] for one in runs), []), about)
+    try:
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"measured.py: {path}: {error.strerror}")
+
+
 def write(text):
     """To standard output. Without a second attempt at exit, which ends with Python's status 120."""
     try:
@@ -309,6 +341,8 @@ if __name__ == "__main__":
         write(report(*sys.argv[2:]))
     elif sys.argv[1:2] == ["page"] and len(sys.argv) == 4:
         page(*sys.argv[2:])
+    elif sys.argv[1:2] == ["chart"] and len(sys.argv) > 3:
+        chart(*sys.argv[2:])
     else:
         print(__doc__, file=sys.stderr)
         sys.exit(2)

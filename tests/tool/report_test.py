@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 import command
 import terminal
@@ -202,6 +203,38 @@ class Report(command.Case):
         self.assertEqual(code, 128 + signal.SIGTERM)
         self.assertIn("Reference count", text)
         self.assertNotIn("Memory of", text)
+
+
+class Chart(command.Case):
+    """The README's picture."""
+
+    def chart(self, path, *args):
+        return subprocess.run([sys.executable, MEASURED, "chart", command.TOOL, path, *args],
+                              text=True, check=False, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, env={**os.environ, "NEAR_CONF": ""})
+
+    def test_has_all_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.chart(f"{folder}/svg", "--iterations", "1000", "--repeat", "1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            svg = xml.etree.ElementTree.parse(f"{folder}/svg").getroot()
+        texts = [text for text in svg.iter() if text.tag.endswith("}text")]
+        labels = [text.text for text in texts if not text.get("class")]
+        values = [float(text.text) for text in texts if "value" in text.get("class", "")]
+        self.assertEqual(labels[:4], ["Nearcpu", "sharded by sched_getcpu", "one atomic",
+                                      "one mutex"])
+        self.assertEqual(len(labels), 4 + 6)
+        # Four rows have a mutex, all but two copies by CPU; one may be missing: ck's list.
+        self.assertIn(len(values), (19, 20))
+        self.assertGreater(min(values), 0)
+        described = [float(word.rstrip(".")) for word in re.findall(
+            r" (\.?\d[\d.]*)(?=[,;.])", svg.find("{*}desc").text.split(". ", 1)[1])]
+        self.assertEqual(sorted(described), sorted(values))
+
+    def test_a_folder_that_is_not_there(self):
+        done = self.chart("/nonexistent/svg", "--iterations", "1000", "--repeat", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nonexistent/svg: No such file or directory", done.stderr)
 
 
 if __name__ == "__main__":
