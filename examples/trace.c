@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: trace [FOLDER]
+ *        nearcpu trace record -- ./trace
  *
  * A shop traces its orders from several threads. A large one takes a snapshot. The shop is killed
- * in the middle, and the file is there: nearcpu trace show FILE. */
+ * in the middle, and the file is there: nearcpu trace show FILE. Where the command records, the
+ * session is the command's, and the shop only sells. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
@@ -58,10 +60,21 @@ static void sell_much(const char *folder)
 		unlink(snapshot);
 }
 
-static void run_shop(const char *folder)
+static void sell_all(void)
 {
 	uint32_t first[THREADS];
 	pthread_t threads[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		first[i] = i * ORDERS;
+		pthread_create(&threads[i], NULL, sell, &first[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void run_shop(const char *folder)
+{
 	struct near_trace_stats stats;
 	static struct near_trace_options options; /* 0: the defaults */
 
@@ -71,12 +84,7 @@ static void run_shop(const char *folder)
 		fprintf(stderr, "trace: %s\n", near_trace_error());
 		exit(1);
 	}
-	for (unsigned i = 0; i < THREADS; i++) {
-		first[i] = i * ORDERS;
-		pthread_create(&threads[i], NULL, sell, &first[i]);
-	}
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+	sell_all();
 	sell_much(folder);
 	near_trace_message(NEAR_TRACE_NOTICE, "%d orders", THREADS * ORDERS);
 	near_trace_stats(&stats, sizeof(stats));
@@ -91,9 +99,14 @@ static void run_shop(const char *folder)
 
 int main(int argc, char **argv)
 {
-	pid_t child = fork();
+	pid_t child;
 	int status;
 
+	if (near_trace_path()) {
+		sell_all();
+		return 0;
+	}
+	child = fork();
 	if (child == 0)
 		run_shop(argc > 1 ? argv[1] : NULL);
 	if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status))
