@@ -22,16 +22,22 @@ static void own_directory(char dir[PATH_MAX])
 	*strrchr(dir, '/') = '\0';
 }
 
+/* Resolves the directory and keeps the name: the malloc's is a link that no version changes. */
 static bool find_from(const char *dir, const char *const *places, const char *name, int mode,
 		      char path[PATH_MAX])
 {
-	char file[2 * PATH_MAX];
+	char place[2 * PATH_MAX];
 
 	for (; *places; places++) {
 		const char *from = (*places)[0] == '/' ? "" : dir;
+		size_t n;
 
-		snprintf(file, sizeof(file), "%s%s%s%s", from, *from ? "/" : "", *places, name);
-		if (access(file, mode) == 0 && realpath(file, path))
+		snprintf(place, sizeof(place), "%s%s%s", from, *from ? "/" : "", *places);
+		if (!realpath(place, path))
+			continue;
+		n = strlen(path);
+		if ((size_t)snprintf(path + n, PATH_MAX - n, "/%s", name) < PATH_MAX - n &&
+		    access(path, mode) == 0)
 			return true;
 	}
 	return false;
