@@ -14,11 +14,11 @@
 /* vfork(): the child runs on this thread's memory, thread-local storage included, but without a
  * registration. So the thread's words name the dead area while the child runs; the parent's copies
  * wait in registers, which the kernel keeps. The return address waits in a register too, since the
- * child returns over the same stack. A shadow stack the child shares, too (the kernel makes none for
- * CLONE_VFORK), from the entry of this call on: it jumps, as glibc's does, so that its own calls do
- * not overwrite that entry, which the parent's return takes. A child that returns from the function
- * that called vfork, which POSIX forbids, is killed then. The jump arrives at the endbr64 that
- * compilers put behind a call that returns twice.
+ * child returns over the same stack. The shadow stack is one, too (the kernel makes none for
+ * CLONE_VFORK), and the parent's return takes the entry of this call from it: the child jumps, as
+ * with glibc's vfork, so that its own calls do not overwrite that entry. A child that returns from
+ * the function that called vfork, which POSIX forbids, is killed then. The jump arrives at the
+ * endbr64 that compilers put behind a call that returns twice.
  * `state` is set before `area` and unset after it: a signal handler that finds the thread live must
  * not read its cpu from the dead area. Offsets: struct near__thread (rseq.h); 3 is
  * NEAR__VFORKED. */
