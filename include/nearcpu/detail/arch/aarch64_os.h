@@ -11,7 +11,7 @@
 #define NEAR__BROKEN_WHY "this kernel (6.19 to 7.0.13, arm64) does not restart preempted sequences"
 
 /* See x86_64_os.h, also for guarded control stacks: the child's jump takes no entry of that which
- * it shares; GCC and clang have a `bti j` behind a call that returns twice, where it arrives. 220 is
+ * it shares; GCC and clang have a `bti j` behind calls that return twice, where it arrives. 220 is
  * clone; its flags CLONE_VM | CLONE_VFORK | SIGCHLD. */
 #define NEAR__VFORK_ASM                                                                            \
 	"	hint #34\n"                                                                        \
