@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: check.sh DOXYGEN DOXYFILE DIRECTORY
+# usage: check.sh DOXYGEN DOXYFILE DIRECTORY [STATUS]
 # Makes the site in DIRECTORY/html, without a warning, and checks its links: the API pages by
 # Doxygen, in html/api, all others by Sphinx, which site/requirements.txt has from PyPI. Without
-# PyPI there are the API pages alone, and the exit status is 0.
+# PyPI there are the API pages alone, and the exit status is STATUS, or 0.
 set -eu
 rm -rf "$3"
 mkdir -p "$3/html"
@@ -30,4 +30,5 @@ else
 	echo "PyPI has not given the generator of the site (all of it: $3/venv.log):" \
 		"these are the API pages alone" >&2
 fi
-exec python3 docs/links.py "$3/html"
+python3 docs/links.py "$3/html"
+[ -f "$3/html/index.html" ] || exit "${4:-0}"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: pages.sh SOURCE-DIRECTORY LIBRARY-DIRECTORY COMPILER [OPTION...]
 # Of the man pages as groff prints them: compiles what they show as C, and links what has a main.
+# The README's example is run, by what its comments say.
 # The example of near_seq(7) must be examples/sequence.h, that of near_torture(3)
 # examples/torture.c, that of near_abi(7) the Rust example's. scdoc takes backslashes out of literal
 # blocks and asterisks out of text unless they are escaped, so each block is also compared with its
@@ -61,6 +62,16 @@ for block in "$scratch"/*.c; do
 	fi
 	compiled=$((compiled + 1))
 done
+# The comments are what the program is to do besides.
+blocks c "$scratch/readme" <"$source/README.md"
+{
+	cat "$scratch/readme.1.c"
+	echo 'int main(void) { if (near_counter_init(&hits)) return 1; on_request();'
+	echo 'return near_counter_read(&hits) != 1; }'
+} >"$scratch/readme.c"
+"$@" -o "$scratch/out" "$scratch/readme.c" "$libraries/libnearcpu.a" -pthread
+"$scratch/out" || { echo "the README's example does not count" >&2 && exit 1; }
+
 # shows PAGE EXAMPLE: a block of the page is the example without its licence line.
 shows() {
 	sed 1d "$source/examples/$2" >"$scratch/example"
