@@ -35,6 +35,23 @@ def all_names():
 
 
 PAGES = all_names()
+FUNCTIONS = {reference[:-3]: reference for reference in PAGES if reference.endswith("(3)")}
+
+
+def reference_of(code):
+    """What a piece of code names that has a page: a page, a function, a header, a subcommand; or None."""
+    if REFERENCE.fullmatch(code):
+        return code
+    if call := re.fullmatch(r"(near_\w+)(\(.*\))?", code):
+        return FUNCTIONS.get(call[1])
+    if command := re.fullmatch(r"nearcpu ([a-z]+)", code):
+        page = f"nearcpu-{command[1]}(1)"
+        return page if page in PAGES else None
+    if header := re.fullmatch(r"nearcpu/(\w+)\.h", code):
+        return next((name for name in PAGES if name[:-3] == f"near_{header[1]}"), None)
+    if page := re.fullmatch(r"man (?:[137] )?([\w-]+)", code):
+        return next((name for name in PAGES if name[:-3] == page[1]), None)
+    return None
 
 
 def link_to(reference, inner, docname):
@@ -81,8 +98,9 @@ class Inline:
                 continue
             node = (nodes.strong if style == "*" else nodes.emphasis)("", piece)
             section = re.match(r"\([137]\)", parts[at + 1][1]) if at + 1 < len(parts) else None
-            if section and REFERENCE.fullmatch(piece + section.group()):
-                node = link_to(piece + section.group(), node, self.docname)
+            page = piece + section.group() if section else FUNCTIONS.get(piece)
+            if page and REFERENCE.fullmatch(page) and PAGES.get(page) != self.docname:
+                node = link_to(page, node, self.docname)
             found.append(node)
         return found
 
@@ -184,7 +202,7 @@ class Blocks:
         end = at + 1
         while end < len(lines) and lines[end] and not re.match(r"\t|```|#", lines[end]):
             end += 1
-        if self.prototypes and re.search(r"near_\w*\(", self.inline.plain(lines[at])):
+        if self.prototypes and re.search(r"near_\w*\(|^#include", self.inline.plain(lines[at])):
             parent += literal("\n".join(
                 self.inline.plain(line.removesuffix("++")) for line in lines[at:end]), "c")
         else:
@@ -269,9 +287,10 @@ class References(Transform):
             if above is not None:
                 continue
             if isinstance(text.parent, nodes.literal):
-                if REFERENCE.fullmatch(text):
+                page = reference_of(str(text))
+                if page and PAGES.get(page) != docname:
                     inner = text.parent
-                    inner.replace_self(link_to(str(text), inner.deepcopy(), docname))
+                    inner.replace_self(link_to(page, inner.deepcopy(), docname))
             elif REFERENCE.search(text):
                 text.parent.replace(text, list(linked(text, docname)))
 
