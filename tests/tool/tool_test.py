@@ -165,6 +165,11 @@ class CommandLine(Case):
         with open(tool, "rb") as file:
             self.assertNotIn(b"hitcounter", file.read())
 
+    def test_without_the_checker(self):
+        tool = shutil.copy(command.TOOL, self.folder())
+        result = run("check", "/bin/true", tool=tool)
+        self.expect(result, 1, "nearcpu check: nearcpu-check was not found", "libelf and capstone")
+
     def test_list(self):
         result = run("bench", "--list")
         self.expect(result, 0)

@@ -24,7 +24,10 @@ static int program_become(const char *program, const char *missing, char **argv)
 static int check_main(int argc, char **argv)
 {
 	(void)argc;
-	return program_become("nearcpu-check", "was not found where this command is", argv);
+	return program_become("nearcpu-check",
+			      "was not found where this command is: it needs libelf and capstone; "
+			      "Debian's package nearcpu has it, PyPI's has not",
+			      argv);
 }
 
 /* The command needs none of the libraries that it is compared with. */
@@ -33,8 +36,9 @@ static int bench_main(int argc, char **argv)
 	(void)argc;
 	return program_become(
 		"nearcpu-bench",
-		"was not found where this command is: the benchmarks are built with CMake's "
-		"option NEAR_BENCH and installed as its component bench",
+		"was not found where this command is: Debian's package nearcpu-bench has it; the "
+		"benchmarks are built with CMake's option NEAR_BENCH and installed as its "
+		"component bench",
 		argv);
 }
 

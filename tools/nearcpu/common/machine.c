@@ -3,7 +3,6 @@
 #include "common/cpu_list.h"
 #include "common/machine.h"
 
-#include <gnu/libc-version.h>
 #include <linux/membarrier.h>
 #include <nearcpu/percpu.h>
 #include <sched.h>
@@ -112,7 +111,8 @@ void machine_read(struct machine *m)
 	m->conf = setting_of("NEAR_CONF");
 	m->tunables = setting_of("GLIBC_TUNABLES");
 	uname(&m->kernel);
-	snprintf(m->libc, sizeof(m->libc), "glibc %s", gnu_get_libc_version());
+	if (!confstr(_CS_GNU_LIBC_VERSION, m->libc, sizeof(m->libc)))
+		snprintf(m->libc, sizeof(m->libc), "not glibc");
 	read_processor(m->processor, sizeof(m->processor));
 	read_set(&m->possible, "/sys/devices/system/cpu/possible");
 	read_set(&m->online, "/sys/devices/system/cpu/online");

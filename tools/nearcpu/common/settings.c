@@ -100,13 +100,14 @@ bool setting_takes(const char *key, const char *value)
 
 static int refuse_key(const char *item, size_t key_len)
 {
-	char list[1024] = "";
+	char list[1024] = "", key[256];
 	struct text text = {list, sizeof(list)};
 
 	for (const struct setting *s = settings; s->key; s++)
 		say(&text, "%s %s", s == settings ? "; there are" : ",", s->key);
 	say(&text, " (nearcpu(7))");
-	return unknown_name("run", "setting", strndupa(item, key_len), list, ROWS(settings));
+	snprintf(key, sizeof(key), "%.*s", (int)key_len, item);
+	return unknown_name("run", "setting", key, list, ROWS(settings));
 }
 
 static int check_item(const char *item, size_t len)
