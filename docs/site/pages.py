@@ -39,7 +39,7 @@ FUNCTIONS = {reference[:-3]: reference for reference in PAGES if reference.endsw
 
 
 def reference_of(code):
-    """What a piece of code names that has a page: a page, a function, a header, a subcommand; or None."""
+    """The page of what code names: itself, a function, a header, a subcommand; or None."""
     if REFERENCE.fullmatch(code):
         return code
     if call := re.fullmatch(r"(near_\w+)(\(.*\))?", code):
