@@ -67,7 +67,6 @@ __attribute__((noinline)) static int value_before(struct slow_log *log, uint64_t
 /* [/value] */
 
 #ifdef TWO_COMMITS
-/* [two] */
 int two_commits(struct slow_log *log, uint64_t id);
 int two_commits(struct slow_log *log, uint64_t id)
 {
@@ -81,7 +80,6 @@ int two_commits(struct slow_log *log, uint64_t id)
 		NEAR_COMMIT8(id, at, 8),
 		NEAR_OUT(at, n), NEAR_IN(NEAR_OBJECT(log), id));
 }
-/* [/two] */
 #endif
 
 static int (*wrong)(struct slow_log *log, uint64_t id);

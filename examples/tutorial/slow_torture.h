@@ -62,7 +62,6 @@ static const void *slot(void *unused, size_t *size)
 }
 /* [/functions] */
 
-/* [torture] */
 static int slow_torture(bool (*append)(struct slow_log *log, uint64_t id))
 {
 	static struct near_torture_rival rivals[] = {{"append", run, &ids[1], 0}};
@@ -88,6 +87,5 @@ static int slow_torture(bool (*append)(struct slow_log *log, uint64_t id))
 	puts(failures ? "wrong" : "proven");
 	return failures > 0;
 }
-/* [/torture] */
 
 #endif
