@@ -26,5 +26,8 @@ cmd_dist() {
 	git archive --format=tar --prefix="$name/" HEAD | gzip -9n >"build/dist/$name.tar.gz.new"
 	mv "build/dist/$name.tar.gz.new" "build/dist/$name.tar.gz"
 	(cd build/dist && sha256sum "$name.tar.gz" | tee "$name.tar.gz.sha256")
+	sed -e "s/@VERSION@/$version/" -e "s/@SHA256@/$(cut -d ' ' -f 1 \
+		"build/dist/$name.tar.gz.sha256")/" packaging/meson/nearcpu.wrap.in \
+		>build/dist/nearcpu.wrap
 	say "build/dist/$name.tar.gz, of commit $(git rev-parse --short HEAD)"
 }

@@ -50,9 +50,10 @@ done
 # ./dev dist: one commit gives one file; what is no commit, or has no changelog, none.
 if command -v git >/dev/null; then
 	repo=$dir/repo
-	mkdir "$repo"
+	mkdir -p "$repo/packaging"
 	cp -r "$source"/{dev,scripts,CMakePresets.json,CMakeLists.txt,CHANGELOG.md,.gitignore} \
 		"$repo"
+	cp -r "$source/packaging/meson" "$repo/packaging"
 	in_repo() { git -C "$repo" -c user.name=a -c user.email=a@b.c "$@" >/dev/null 2>&1; }
 	in_repo init
 	in_repo add -A
@@ -61,6 +62,8 @@ if command -v git >/dev/null; then
 	touch "$repo/dev"
 	[[ $sum = *nearcpu-*.tar.gz && $("$repo/dev" dist 2>/dev/null) = "$sum" ]] ||
 		wrong "./dev dist: two tarballs of one commit differ, or have no name"
+	grep -qx "source_hash = ${sum%% *}" "$repo/build/dist/nearcpu.wrap" ||
+		wrong "./dev dist: the checksum in nearcpu.wrap is not the tarball's"
 	echo >>"$repo/CHANGELOG.md"
 	text=$("$repo/dev" dist 2>&1) && wrong "./dev dist packs what is not committed"
 	[[ $text = *CHANGELOG.md* ]] || wrong "./dev dist does not name what differs: $text"

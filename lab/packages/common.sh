@@ -19,3 +19,16 @@ copy_sources() {
 			[[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
 		done | tar --null -T - -cf - | tar -C "$1" -xf -
 }
+
+# make_tarball FOLDER: the tarball of a release, and what else ./dev dist makes, in
+# FOLDER/build/dist.
+make_tarball() {
+	copy_sources "$1"
+	(
+		cd "$1" || exit
+		git init -q
+		git add -A
+		git -c user.name=nobody -c user.email=nobody@localhost commit -q -m tree
+	)
+	"$1/dev" dist
+}

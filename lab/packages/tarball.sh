@@ -10,15 +10,8 @@ set -euo pipefail
 work=$1
 rm -rf "$work"
 mkdir -p "$work"
-copy_sources "$work/1"
-(
-	cd "$work/1"
-	git init -q
-	git add -A
-	git -c user.name=nobody -c user.email=nobody@localhost commit -q -m tree
-)
+make_tarball "$work/1"
 git clone -q "$work/1" "$work/elsewhere"
-"$work/1/dev" dist
 "$work/elsewhere/dev" dist
 cmp "$work"/{1,elsewhere}/build/dist/nearcpu-"$(version)".tar.gz
 (cd "$work/1/build/dist" && sha256sum -c nearcpu-*.sha256)
