@@ -12,6 +12,7 @@ from docutils.parsers.rst import Directive
 from docutils.transforms import Transform
 from sphinx import addnodes
 from sphinx.parsers import Parser
+from sphinx.util.nodes import make_refnode
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = re.compile(r"\b((?:near|NEAR)\w*(?:-\w+)*)\(([137])\)")
@@ -56,10 +57,16 @@ def reference_of(code):
 
 def link_to(reference, inner, docname):
     """A node: `inner` as a link to the page."""
-    link = addnodes.pending_xref(
-        "", inner, refdomain="std", reftype="doc", refexplicit=True, refwarn=True,
-        reftarget="/" + PAGES.get(reference, f"man/{reference}"), refdoc=docname)
-    return link
+    return addnodes.pending_xref(
+        "", inner, refdomain="", reftype="page", refexplicit=True, refwarn=True,
+        reftarget=PAGES.get(reference, f"man/{reference}"), refdoc=docname)
+
+
+def resolve(app, env, node, inner):
+    """Of a link to a page, which keeps how its text looks. None: there is no page, a warning."""
+    if node["reftype"] != "page" or node["reftarget"] not in env.found_docs:
+        return None
+    return make_refnode(app.builder, node["refdoc"], node["reftarget"], "", inner)
 
 
 # ---- scdoc ----
@@ -354,5 +361,6 @@ def setup(app):
     app.add_source_parser(ScdParser)
     app.add_transform(References)
     app.add_directive("man-index", ManIndex)
+    app.connect("missing-reference", resolve)
     app.add_directive("headers", Headers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
