@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""Hatchling's hook: the wheel has programs for one platform, and needs no particular Python."""
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class PlatformHook(BuildHookInterface):
+    """Sets the wheel's tag."""
+
+    def initialize(self, version, build_data):
+        if not Path(self.root, "nearcpu/prefix/bin/nearcpu").exists():
+            raise RuntimeError("nothing is compiled here: that is done by wheel.py")
+        platform = Path(self.root, "PLATFORM").read_text(encoding="ascii").strip()
+        build_data["tag"] = f"py3-none-{platform}"
+        build_data["pure_python"] = False
