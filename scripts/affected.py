@@ -17,8 +17,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/lint"))
 from layers import INCLUDE, lines_of, resolve  # noqa: E402
 
-NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging|\.ci)/.*|dev"
-                      r"|[^/]*\.md|LICENSE")
+NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging|debian|\.ci)/.*"
+                      r"|dev|[^/]*\.md|meson\.build|LICENSE")
 # What else an area's own tests are.
 MORE = {"arch": ("emulator", "torture", "compile", "check"),
         "percpu": ("emulator", "stress", "check"), "region": ("emulator", "stress"),
