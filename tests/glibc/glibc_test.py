@@ -14,6 +14,8 @@ from pathlib import Path
 
 GLIBC = (2, 28)
 CMAKE, SOURCE, FOLDER = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+sys.path.insert(0, str(SOURCE / "scripts"))
+import zig  # pylint: disable=wrong-import-position
 
 
 def run(*command, **environment):
@@ -30,18 +32,9 @@ def build(arch):
     work = FOLDER / arch
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    target = f"-target {arch}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
-    for command in (f"cc {target}", "ar", "ranlib"):
-        tool = work / command.split()[0]
-        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {command} "$@"\n')
-        tool.chmod(0o755)
-    (work / "toolchain.cmake").write_text(
-        f"set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR {arch})\n"
-        f"set(CMAKE_C_COMPILER {work}/cc)\nset(CMAKE_AR {work}/ar)\n"
-        f"set(CMAKE_RANLIB {work}/ranlib)\n")
+    toolchain = zig.write_toolchain(work, f"{arch}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}")
     run(CMAKE, "-S", SOURCE, "-B", work / "build", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_TOOLCHAIN_FILE={work}/toolchain.cmake",
-        f"-DCMAKE_OBJCOPY={shutil.which(arch + '-linux-gnu-objcopy')}",
+        f"-DCMAKE_TOOLCHAIN_FILE={toolchain}",
         "-DNEAR_TESTS=OFF", "-DNEAR_TOOLS=OFF", "-DNEAR_WERROR=ON")
     run(CMAKE, "--build", work / "build", "--parallel", os.cpu_count())
     return work / "build", work / "cc"
