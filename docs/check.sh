@@ -6,8 +6,8 @@
 # PyPI there are the API pages alone, and the exit status is STATUS, or 0.
 set -eu
 rm -rf "$3"
-mkdir -p "$3/html"
 cd "$(dirname "$0")/.."
+mkdir -p "$3/html" build
 venv=build/docs-venv wanted=docs/site/requirements.txt
 
 # Made once for each list of versions, in a folder of its own until it is whole.
@@ -21,7 +21,10 @@ make_venv() {
 }
 
 { cat "$2" && printf 'OUTPUT_DIRECTORY = %s\nHTML_OUTPUT = html/api\n' "$3"; } | "$1" -
+exec 9>build/docs-venv.lock # another run may be making it
+flock 9
 if make_venv >"$3/venv.log" 2>&1; then
+	flock -u 9
 	"$venv/bin/sphinx-build" --quiet --fail-on-warning --keep-going --nitpicky -b html \
 		-c docs/site -d "$3/doctrees" . "$3/html"
 	cp docs/site/start.html "$3/html/index.html"
