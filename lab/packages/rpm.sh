@@ -21,6 +21,9 @@ rpmbuild=(rpmbuild --nodeps -D "_topdir $work/top" release/packaging/rpm/nearcpu
 
 [[ $(rpmspec -q --srpm --qf '%{version}' release/packaging/rpm/nearcpu.spec) = "$version" ]] ||
 	fail "the version of nearcpu.spec is not $version"
+options() { grep -oh 'NEAR_WITH_[A-Z]*=[A-Z]*' "$1" | sort -u; }
+diff <(options release/debian/rules) <(options release/packaging/rpm/nearcpu.spec) ||
+	fail "debian/rules has other options"
 "${rpmbuild[@]}" -ba
 rpmlint -c release/packaging/rpm/rpmlint.toml top/RPMS/*/*.rpm top/SRPMS/*.rpm \
 	release/packaging/rpm/nearcpu.spec | tee rpmlint.log
@@ -51,7 +54,7 @@ diff installed packaged || fail "CMake installs other files than the packages ha
 same_as_debian() {
 	local debian=$1 pattern rpm
 	shift
-	while read -r pattern; do
+	while read -r pattern _; do
 		pattern=${pattern/usr\/lib\/\*/usr\/lib64}
 		pattern=${pattern/share\/doc\/libnearcpu-doc/share\/doc\/nearcpu}
 		# shellcheck disable=SC2086
