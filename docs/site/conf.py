@@ -2,7 +2,6 @@
 """Of Sphinx. The sources are the whole repository, so that a link is right here and in a browser of
 the repository: pages of this folder, those of docs/ as they are, and the man pages."""
 
-import logging
 import os
 import pathlib
 import re
@@ -48,6 +47,3 @@ html_theme_options = {
 }
 pygments_style = "default"
 pygments_dark_style = "github-dark"
-# A folder without pages yet.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(
-    lambda record: "didn't match any documents" not in record.msg)
