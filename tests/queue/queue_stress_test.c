@@ -231,8 +231,7 @@ int main(int argc, char **argv)
 	unit_pin(0, NULL); /* it must know the CPUs before there are threads */
 	unit_unpin();
 	/* Signals are for the threads that put and get: without a mask the kernel prefers the main
-	 * thread, which only waits. With ThreadSanitizer (gcc 12) its handler waited for ever if it
-	 * interrupted pthread_join as that freed a stack. */
+	 * thread, which only waits. */
 	mask_alarm(SIG_BLOCK);
 	unit_timer(unit_slow() ? 50000 : 1000, on_alarm);
 	do
